@@ -1,1 +1,16 @@
 //! tidegate: a flow collector that writes to ClickHouse and keeps its books balanced.
+
+pub mod app;
+pub mod capture;
+pub mod cli;
+pub mod clickhouse;
+pub mod config;
+pub mod decode;
+pub mod devserver;
+pub mod flow;
+pub mod manage;
+pub mod queue;
+pub mod receive;
+pub mod sink;
+pub mod telemetry;
+pub mod traffic;

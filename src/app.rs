@@ -1,0 +1,239 @@
+//! The collector: the only place that knows all stages. Builds them, starts them, waits, drains them.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::decode::{Decoder, DecoderOptions, Exporters};
+use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
+use crate::queue::{self, ChunkSender};
+use crate::receive::{BindError, DecodeMetrics, Reader, bind};
+use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger};
+use crate::telemetry::{MetricName, Metrics};
+
+/// How often a stopping collector looks whether its threads are done.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A running collector.
+#[derive(Debug)]
+pub struct App {
+    view: Arc<View>,
+    management: ManagementServer,
+    receivers: Vec<(String, SocketAddr)>,
+    grace_period: Duration,
+    stop: Arc<AtomicBool>,
+    readers: Vec<JoinHandle<()>>,
+    /// The flusher, then delivery.
+    sink: Vec<JoinHandle<()>>,
+    abandon: Sender<Infallible>,
+    fatal: Receiver<Fatal>,
+}
+
+/// The collector cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A receiver's address cannot be used.
+    #[error(transparent)]
+    Receiver(#[from] BindError),
+    /// The management server's address cannot be used.
+    #[error(transparent)]
+    Management(#[from] ManagementError),
+    /// The system gives no thread or no epoll instance.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl App {
+    /// Binds every address and starts every thread. ClickHouse is not waited for: until it answers, rows
+    /// wait in the queue.
+    ///
+    /// # Errors
+    ///
+    /// An address cannot be used.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let bound = bind_receivers(config)?;
+        let receivers: Vec<_> =
+            bound.iter().map(|(name, sockets)| (name.clone(), address_of(sockets))).collect();
+        let metrics = Arc::new(Metrics::default());
+        let exporters = Arc::new(Exporters::default());
+        let ledger = Arc::new(Ledger::new(&metrics));
+        let listens = receivers.iter().map(|(name, address)| (name.clone(), address.to_string()));
+        let view = Arc::new(View::new(
+            Arc::clone(&metrics),
+            Arc::clone(&exporters),
+            Arc::clone(&ledger),
+            listens.collect(),
+        ));
+        let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
+        let (abandon, abandoned) = crossbeam_channel::bounded(0);
+        let (report_fatal, fatal) = crossbeam_channel::bounded(1);
+        let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
+        show_state(config, &queue, &exporters, &metrics);
+
+        let (batches, delivered) = crossbeam_channel::bounded(0);
+        let flusher = Flusher::new(&config.clickhouse, chunks, batches);
+        let delivery = Delivery::new(
+            delivered,
+            ClickHouse::new(&config.clickhouse)?,
+            &config.clickhouse.retry,
+            abandoned,
+            Arc::clone(&ledger),
+            &metrics,
+        );
+        let sink = vec![
+            spawn("flusher", move || flusher.run())?,
+            spawn("delivery", move || delivery.run(&report_fatal))?,
+        ];
+
+        let stop = Arc::new(AtomicBool::new(false));
+        let readers = Readers { config, exporters, queue, ledger, metrics, stop: &stop };
+        let readers = readers.start(bound)?;
+        view.enter(Phase::Ready);
+        let grace_period = config.clickhouse.batch.shutdown_grace_period;
+        Ok(Self { view, management, receivers, grace_period, stop, readers, sink, abandon, fatal })
+    }
+
+    /// Name and address of each receiver; port 0 of the configuration is resolved.
+    #[must_use]
+    pub fn receivers(&self) -> &[(String, SocketAddr)] {
+        &self.receivers
+    }
+
+    /// Where the management server listens.
+    #[must_use]
+    pub fn management_address(&self) -> SocketAddr {
+        self.management.address()
+    }
+
+    /// What the management server shows.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Why the collector cannot go on, if so.
+    #[must_use]
+    pub fn fatal(&self) -> Option<Fatal> {
+        self.fatal.try_recv().ok()
+    }
+
+    /// Stops every receiver at once, drains what was accepted, and returns the books when all of it has
+    /// its outcome or the grace period is over.
+    pub fn stop(self) -> Books {
+        let start = Instant::now();
+        let deadline = start + self.grace_period;
+        self.view.enter(Phase::Stopping);
+        self.stop.store(true, Ordering::Relaxed);
+        let is_drained = wait_for(self.readers, deadline) & wait_for(self.sink, deadline);
+        drop(self.abandon);
+        let left = self.view.ledger.books().pending();
+        if !is_drained || left > 0 {
+            warn!(rows = left, "Grace period is over, rows are left.");
+        }
+        let books = self.view.ledger.close();
+        let seconds = start.elapsed().as_secs_f64();
+        info!(
+            received = books.received,
+            stored = books.stored,
+            dropped = books.dropped_total(),
+            seconds = format!("{seconds:.3}"),
+            "Stopped: received = stored + dropped."
+        );
+        books
+    }
+}
+
+/// What every reader shares.
+struct Readers<'a> {
+    config: &'a Config,
+    exporters: Arc<Exporters>,
+    queue: ChunkSender,
+    ledger: Arc<Ledger>,
+    metrics: Arc<Metrics>,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl Readers<'_> {
+    fn start(self, bound: Vec<(String, Vec<UdpSocket>)>) -> io::Result<Vec<JoinHandle<()>>> {
+        let decode_metrics = Arc::new(DecodeMetrics::new(&self.metrics));
+        let mut threads = Vec::new();
+        for ((name, sockets), receiver) in bound.into_iter().zip(&self.config.receivers) {
+            for (index, socket) in sockets.into_iter().enumerate() {
+                let options = DecoderOptions {
+                    identity: self.config.identity.clone(),
+                    protocols: receiver.protocols.clone(),
+                    skew_max: self.config.skew_max,
+                };
+                let reader = Reader::new(
+                    &name,
+                    socket,
+                    self.config.clickhouse.batch.max_rows,
+                    Decoder::new(options, Arc::clone(&self.exporters)),
+                    self.queue.clone(),
+                    Arc::clone(&self.ledger),
+                    Arc::clone(&decode_metrics),
+                    &self.metrics,
+                );
+                let stop = Arc::clone(self.stop);
+                threads.push(spawn(&format!("{name}-{index}"), move || reader.run(&stop))?);
+            }
+        }
+        Ok(threads)
+    }
+}
+
+/// The sockets of each receiver, by name.
+fn bind_receivers(config: &Config) -> Result<Vec<(String, Vec<UdpSocket>)>, BindError> {
+    config.receivers.iter().map(|receiver| Ok((receiver.name.clone(), bind(receiver)?))).collect()
+}
+
+fn address_of(sockets: &[UdpSocket]) -> SocketAddr {
+    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+    sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(unknown)
+}
+
+/// Gauges that are read when they are shown.
+fn show_state(config: &Config, queue: &ChunkSender, exporters: &Arc<Exporters>, metrics: &Metrics) {
+    let capacity = config.clickhouse.batch.queue_capacity_rows;
+    metrics.gauge(MetricName::BatchQueueCapacity, &[]).set(as_f64(capacity));
+    let (queue_rows, depth) = (metrics.gauge(MetricName::BatchQueueRows, &[]), queue.depth());
+    let exporter_count = metrics.gauge(MetricName::DecodeExporters, &[]);
+    let template_count = metrics.gauge(MetricName::DecodeTemplates, &[]);
+    let refused = metrics.counter(MetricName::DecodeExportersRefused, &[]);
+    let exporters = Arc::clone(exporters);
+    metrics.on_render(move || {
+        queue_rows.set(as_f64(depth.rows()));
+        exporter_count.set(as_f64(exporters.count()));
+        template_count.set(as_f64(exporters.template_count()));
+        refused.absolute(exporters.refused());
+    });
+}
+
+/// Joins threads that end before `deadline`; tells whether all did.
+fn wait_for(threads: Vec<JoinHandle<()>>, deadline: Instant) -> bool {
+    let mut are_done = true;
+    for thread in threads {
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(STOP_POLL_INTERVAL);
+        }
+        are_done &= thread.is_finished() && thread.join().is_ok();
+    }
+    are_done
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,68 @@
+//! `tidegate check`: the configuration, without running it.
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::config::{Config, DEFAULT_PATH, show_bytes, show_duration};
+use crate::decode::Protocol;
+
+use super::config_error;
+
+/// Check a configuration file and show what follows from it
+///
+/// Says every mistake at once, with file, line and key. Exit code 78 when there is one.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration file
+    #[arg(short, long, default_value = DEFAULT_PATH)]
+    config: PathBuf,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        match Config::load(&self.config) {
+            Ok(config) => {
+                writeln!(stdout().lock(), "{}: ok\n{}", self.config.display(), summary(&config))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(mistakes) => Ok(config_error(&mistakes)),
+        }
+    }
+}
+
+/// The settings as they are, defaults included; no password.
+fn summary(config: &Config) -> String {
+    let mut lines = Vec::new();
+    for receiver in &config.receivers {
+        let protocols: Vec<_> = receiver.protocols.iter().map(|&p| Protocol::label(p)).collect();
+        lines.push(format!(
+            "receiver {}: udp {}, {} sockets of {}, {}",
+            receiver.name,
+            receiver.listen,
+            receiver.workers,
+            show_bytes(receiver.receive_buffer_bytes),
+            protocols.join(" "),
+        ));
+    }
+    let clickhouse = &config.clickhouse;
+    let batch = &clickhouse.batch;
+    lines.push(format!(
+        "clickhouse: {} database {} as {}, schema {}",
+        clickhouse.endpoint,
+        clickhouse.database,
+        clickhouse.username,
+        if clickhouse.manage_schema { "managed" } else { "checked" },
+    ));
+    lines.push(format!(
+        "batch: {} rows or {}, queue {} rows, {} to stop",
+        batch.max_rows,
+        show_duration(batch.max_latency),
+        batch.queue_capacity_rows,
+        show_duration(batch.shutdown_grace_period),
+    ));
+    lines.push(format!("management: http://{}", config.management.listen));
+    lines.join("\n")
+}

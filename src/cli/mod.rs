@@ -1,0 +1,101 @@
+//! The command line: one file a subcommand.
+
+mod check;
+mod clickhouse;
+mod decode;
+mod demo;
+mod generate;
+mod run;
+mod send;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A flow collector that writes NetFlow and IPFIX to ClickHouse and keeps its books balanced.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Demo(demo::Args),
+    Clickhouse(clickhouse::Args),
+    Send(send::Args),
+    Generate(generate::Args),
+    Decode(decode::Args),
+}
+
+/// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
+const EXIT_CONFIG: u8 = 78;
+
+/// Ended by a second signal before the first one was dealt with.
+const EXIT_SECOND_SIGNAL: i32 = 130;
+
+impl Cli {
+    /// Runs the subcommand.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let result = match self.command {
+            Command::Run(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Demo(args) => args.run(),
+            Command::Clickhouse(args) => Ok(args.run()),
+            Command::Send(args) => args.run(),
+            Command::Generate(args) => args.run(),
+            Command::Decode(args) => args.run(),
+        };
+        result.unwrap_or_else(|error| {
+            eprintln!("tidegate: {error:#}");
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// Says why on standard error, and that the configuration is to be changed by the exit code.
+fn config_error(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    EXIT_CONFIG.into()
+}
+
+/// An address and a port; a name is looked up.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found =
+        text.to_socket_addrs().map_err(|error| format!("{error}: expected HOST:PORT"))?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
+}
+
+/// A flag that is set at the first SIGINT or SIGTERM; a second one ends the process at once.
+fn stop_at_signal() -> io::Result<Arc<AtomicBool>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let (mut interrupt, mut terminate) = {
+        let _context = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if flag.swap(true, Ordering::Relaxed) {
+                    std::process::exit(EXIT_SECOND_SIGNAL);
+                }
+            }
+        });
+    })?;
+    Ok(stop)
+}

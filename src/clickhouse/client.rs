@@ -1,0 +1,115 @@
+//! A connection to one ClickHouse, for a thread that may wait.
+//!
+//! It owns a small runtime, so that its users are plain threads. The crate `clickhouse` does the HTTP.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clickhouse::{Client, Compression};
+use tokio::runtime::Runtime;
+
+use crate::config::ClickHouseConfig;
+
+use super::errors::ClickHouseError;
+use super::insert::InsertSettings;
+
+/// A statement that is not an insert answers within this, or the server is taken to hang.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Body bytes handed to the HTTP client at a time; it copies none of them.
+const BODY_PART_BYTES: usize = 1 << 20;
+
+/// One ClickHouse server, one user.
+pub struct Connection {
+    client: Client,
+    runtime: Runtime,
+    response_timeout: Duration,
+}
+
+impl Connection {
+    /// A connection by the configuration; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no epoll instance.
+    pub fn new(config: &ClickHouseConfig) -> io::Result<Self> {
+        let client = Client::default()
+            .with_url(&config.endpoint)
+            .with_user(&config.username)
+            .with_password(&config.password)
+            .with_compression(Compression::None)
+            .with_product_info("tidegate", env!("CARGO_PKG_VERSION"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { client, runtime, response_timeout: config.response_timeout })
+    }
+
+    /// Runs a statement without a result.
+    ///
+    /// # Errors
+    ///
+    /// ClickHouse refused or does not answer.
+    pub fn execute(&self, sql: &str) -> Result<(), ClickHouseError> {
+        self.wait(QUERY_TIMEOUT, self.client.query_raw(sql).execute())
+    }
+
+    /// Runs a query and returns its result as tab-separated text.
+    ///
+    /// # Errors
+    ///
+    /// ClickHouse refused or does not answer.
+    pub fn query(&self, sql: &str) -> Result<String, ClickHouseError> {
+        let bytes = self.wait(QUERY_TIMEOUT, async {
+            self.client.query_raw(sql).fetch_bytes("TSV")?.collect().await
+        })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Sends `body` as one insert.
+    ///
+    /// # Errors
+    ///
+    /// ClickHouse refused, or does not answer within the response timeout; then the insert may have been
+    /// stored, and sending the same bytes with the same token again is safe.
+    pub fn insert(
+        &self,
+        sql: &str,
+        settings: &InsertSettings,
+        token: &str,
+        body: &Bytes,
+    ) -> Result<(), ClickHouseError> {
+        let settings = settings.iter().chain([("insert_deduplication_token", token)]);
+        let insert = self.client.insert_formatted_with(sql);
+        let mut insert =
+            settings.fold(insert, |insert, (name, value)| insert.with_setting(name, value));
+        self.wait(self.response_timeout, async move {
+            let mut rest = body.clone();
+            while !rest.is_empty() {
+                insert.send(rest.split_to(rest.len().min(BODY_PART_BYTES))).await?;
+            }
+            insert.end().await
+        })
+    }
+
+    fn wait<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = clickhouse::error::Result<T>>,
+    ) -> Result<T, ClickHouseError> {
+        self.runtime.block_on(async {
+            match tokio::time::timeout(limit, request).await {
+                Ok(result) => result.map_err(ClickHouseError::from),
+                Err(_) => {
+                    Err(ClickHouseError::NoAnswer(format!("none within {} s", limit.as_secs())))
+                }
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,17 @@
+//! Talking to ClickHouse: the Native encoding, one insert call, the schema, and what errors mean.
+
+mod client;
+mod errors;
+mod frames;
+mod insert;
+mod native;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Connection;
+pub use errors::{Class, ClickHouseError};
+pub use frames::Method;
+pub use insert::{InsertSettings, encode_batch};
+pub use schema::{SchemaError, create_table_sql, ensure};

@@ -1,0 +1,113 @@
+//! The table `flows`: created and extended when `manage-schema` is on, only checked when it is off.
+
+use std::collections::HashMap;
+
+use crate::config::ClickHouseConfig;
+use crate::flow::COLUMNS;
+
+use super::client::Connection;
+use super::errors::ClickHouseError;
+
+/// Tokens of inserts that the server remembers: at one batch a second, the last 16 minutes' batches of
+/// one partition can be sent again without doubling.
+const DEDUPLICATION_WINDOW: usize = 1_000;
+
+/// Days that flows are kept.
+const TTL_DAYS: usize = 30;
+
+/// Why the schema cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// ClickHouse refused or does not answer.
+    #[error(transparent)]
+    ClickHouse(#[from] ClickHouseError),
+    /// The table does not fit this version.
+    #[error("table {table} does not fit this version of tidegate: {differences}; {way_out}")]
+    Differs {
+        /// Database and table.
+        table: String,
+        /// Missing columns and other types.
+        differences: String,
+        /// What to do.
+        way_out: &'static str,
+    },
+}
+
+/// Creates what is missing, or checks that nothing is.
+///
+/// # Errors
+///
+/// ClickHouse refused or does not answer, or the table differs in what cannot be added.
+pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), SchemaError> {
+    let database = &config.database;
+    if config.manage_schema {
+        connection.execute(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
+        connection.execute(&create_table_sql(database))?;
+    }
+    let missing = check(connection, config)?;
+    if !missing.is_empty() {
+        let add = missing.iter().map(|column| format!("ADD COLUMN IF NOT EXISTS {column}"));
+        let add = add.collect::<Vec<_>>().join(", ");
+        connection.execute(&format!("ALTER TABLE `{database}`.flows {add}"))?;
+        check(connection, config)?;
+    }
+    Ok(())
+}
+
+/// The statement that creates `flows`.
+#[must_use]
+pub fn create_table_sql(database: &str) -> String {
+    let columns: Vec<_> =
+        definitions().map(|(_, definition)| format!("    {definition}")).collect();
+    format!(
+        "CREATE TABLE IF NOT EXISTS `{database}`.flows (\n{}\n)\n\
+         ENGINE = MergeTree\n\
+         PARTITION BY toYYYYMMDD(timestamp)\n\
+         ORDER BY (tenant, organisation, toStartOfHour(timestamp), exporterAddr, srcAddr, dstAddr)\n\
+         TTL toDateTime(timestamp) + INTERVAL {TTL_DAYS} DAY\n\
+         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}",
+        columns.join(",\n")
+    )
+}
+
+/// Name and definition of each column.
+fn definitions() -> impl Iterator<Item = (&'static str, String)> {
+    COLUMNS.iter().map(|spec| (spec.name, format!("`{}` {}", spec.name, spec.kind.sql())))
+}
+
+/// Compares the table with the columns of this version. Returns the definitions of columns that are to
+/// be added; further columns of the table are left alone.
+fn check(connection: &Connection, config: &ClickHouseConfig) -> Result<Vec<String>, SchemaError> {
+    let description = connection.query(&format!("DESCRIBE TABLE `{}`.flows", config.database))?;
+    let types: HashMap<&str, String> = description
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split('\t');
+            Some((fields.next()?, fields.next()?.replace("\\'", "'")))
+        })
+        .collect();
+    let mut missing = Vec::new();
+    let mut differences = Vec::new();
+    for (spec, (name, definition)) in COLUMNS.iter().zip(definitions()) {
+        match types.get(name) {
+            Some(actual) if actual == spec.kind.sql() => {}
+            Some(actual) => {
+                differences.push(format!("{name} is {actual}, must be {}", spec.kind.sql()));
+            }
+            None if config.manage_schema => missing.push(definition),
+            None => differences.push(format!("{name} is missing")),
+        }
+    }
+    if differences.is_empty() {
+        return Ok(missing);
+    }
+    Err(SchemaError::Differs {
+        table: format!("{}.flows", config.database),
+        differences: differences.join(", "),
+        way_out: if config.manage_schema {
+            "rename the table, and tidegate creates a new one"
+        } else {
+            "let its owner change it, or set clickhouse.manage-schema = true"
+        },
+    })
+}

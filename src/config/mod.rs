@@ -1,0 +1,76 @@
+//! The configuration: a TOML file and the environment, parsed into types that cannot be wrong.
+//!
+//! Each section reads its own keys through a [`Section`], which collects every mistake instead of
+//! stopping at the first: a user sees all of them at once, each with file, line and key.
+
+mod document;
+mod section;
+mod sections;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use document::ConfigErrors;
+pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig};
+pub use values::{show_bytes, show_duration};
+
+use document::Document;
+
+use crate::flow::Identity;
+
+/// Where the packages put the configuration.
+pub const DEFAULT_PATH: &str = "/etc/tidegate/tidegate.toml";
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[identity]`.
+    pub identity: Identity,
+    /// `[receivers.NAME]`, by name.
+    pub receivers: Vec<ReceiverConfig>,
+    /// `[clickhouse]`.
+    pub clickhouse: ClickHouseConfig,
+    /// `[clock] skew-threshold`.
+    pub skew_max: std::time::Duration,
+    /// `[management]`.
+    pub management: ManagementConfig,
+}
+
+impl Config {
+    /// Reads `path` and the environment.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake in the file and in the environment, at once.
+    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigErrors::unreadable(path, &error))?;
+        Self::parse(&text, path, std::env::vars().collect())
+    }
+
+    /// Parses `text`; `path` names it in mistakes. `environment` holds all variables; those that begin
+    /// with `TIDEGATE_` override keys.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake, at once.
+    pub fn parse(
+        text: &str,
+        path: &Path,
+        environment: Vec<(String, String)>,
+    ) -> Result<Self, ConfigErrors> {
+        let document = Document::new(text, path, environment);
+        let config = sections::read(document.root());
+        document.finish(config)
+    }
+
+    /// The configuration of an empty file.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test parses the empty file")]
+    pub fn defaults() -> Self {
+        Self::parse("", &PathBuf::from("defaults"), Vec::new()).expect("the defaults are valid")
+    }
+}

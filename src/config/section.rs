@@ -1,0 +1,237 @@
+//! Reading the keys of one table.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::document::{Document, ENV_PREFIX, Place, start};
+use super::values::{parse_bytes, parse_duration, show_bytes, show_duration};
+
+/// One table of the file. A key that is asked for is known; when the section ends, keys that nobody
+/// asked for are mistakes.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    document: &'a Document<'a>,
+    /// Dotted, empty for the root.
+    name: String,
+    table: Option<&'a DeTable<'a>>,
+    place: Place,
+    known: RefCell<Vec<String>>,
+}
+
+/// A value as text, with the place it was written at.
+struct Written<'a> {
+    place: Place,
+    value: Value<'a>,
+}
+
+enum Value<'a> {
+    File(&'a DeValue<'a>),
+    Environment(String),
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn root(document: &'a Document<'a>, table: &'a DeTable<'a>) -> Self {
+        let known = RefCell::default();
+        Self { document, name: String::new(), table: Some(table), place: Place::File(0), known }
+    }
+
+    /// The table `key`, empty when it is not there.
+    pub(super) fn section(&self, key: &str) -> Self {
+        self.know(key);
+        let name = self.dotted(key);
+        let known = RefCell::default();
+        let Some((key_span, value)) = self.entry(key) else {
+            return Self { document: self.document, name, table: None, place: self.place, known };
+        };
+        let place = start(key_span);
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.document.mistake(place, format!("{name}: must be a table, [{name}]"));
+        }
+        Self { document: self.document, name, table, place, known }
+    }
+
+    /// The tables below this one, those with a variable named `..._NAME_SUFFIX` included.
+    pub(super) fn sections(&self, env_suffixes: &[&str]) -> Vec<(String, Self)> {
+        let keys = self.table.into_iter().flat_map(|table| table.keys());
+        let mut names: Vec<String> = keys.map(|key| key.get_ref().to_string()).collect();
+        for name in
+            self.document.variable_names(&format!("{}_", self.variable_name()), env_suffixes)
+        {
+            if !names.iter().any(|known| known.replace('-', "_").eq_ignore_ascii_case(&name)) {
+                names.push(name);
+            }
+        }
+        names.into_iter().map(|name| (name.clone(), self.section(&name))).collect()
+    }
+
+    /// Whether the key is written, in the file or in the environment.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.written(key).is_some()
+    }
+
+    pub(super) fn bool(&self, key: &str, default: bool) -> bool {
+        self.read(key, default, "true or false", |value| match value {
+            Value::File(value) => value.as_bool(),
+            Value::Environment(text) => text.parse().ok(),
+        })
+    }
+
+    pub(super) fn text(&self, key: &str, default: &str) -> String {
+        self.parsed(key, default.to_owned(), "text", |text| Some(text.to_owned()))
+    }
+
+    /// Text that `parse` understands.
+    pub(super) fn parsed<T>(
+        &self,
+        key: &str,
+        default: T,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        self.read(key, default, expected, |value| match value {
+            Value::File(value) => value.as_str().and_then(&parse),
+            Value::Environment(text) => parse(text),
+        })
+    }
+
+    /// A list of text, or comma-separated in the environment.
+    pub(super) fn list<T>(
+        &self,
+        key: &str,
+        default: Vec<T>,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Vec<T> {
+        let expected = format!("a list of {expected}");
+        self.read(key, default, &expected, |value| match value {
+            Value::File(value) => {
+                let items = value.as_array()?.iter();
+                items.map(|item| item.get_ref().as_str().and_then(&parse)).collect()
+            }
+            Value::Environment(text) => text.split(',').map(|item| parse(item.trim())).collect(),
+        })
+    }
+
+    pub(super) fn count(&self, key: &str, default: usize, range: RangeInclusive<usize>) -> usize {
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
+        self.read(key, default, &expected, |value| {
+            let number: usize = match value {
+                Value::File(value) => {
+                    let integer = value.as_integer()?;
+                    usize::from_str_radix(integer.as_str(), integer.radix()).ok()?
+                }
+                Value::Environment(text) => text.parse().ok()?,
+            };
+            range.contains(&number).then_some(number)
+        })
+    }
+
+    pub(super) fn duration(
+        &self,
+        key: &str,
+        default: Duration,
+        range: RangeInclusive<Duration>,
+    ) -> Duration {
+        let expected = format!(
+            "a duration from \"{}\" to \"{}\"",
+            show_duration(*range.start()),
+            show_duration(*range.end())
+        );
+        self.parsed(key, default, &expected, |text| {
+            parse_duration(text).filter(|duration| range.contains(duration))
+        })
+    }
+
+    pub(super) fn bytes(&self, key: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
+        let expected = format!(
+            "a size from \"{}\" to \"{}\"",
+            show_bytes(*range.start()),
+            show_bytes(*range.end())
+        );
+        self.parsed(key, default, &expected, |text| {
+            parse_bytes(text).filter(|bytes| range.contains(bytes))
+        })
+    }
+
+    /// A mistake that shows only when several keys are seen together.
+    pub(super) fn mistake(&self, key: &str, text: impl Display) {
+        let place = self.entry(key).map_or(self.place, |(span, _)| start(span));
+        self.document.mistake(place, format!("{}: {text}", self.dotted(key)));
+    }
+
+    /// Ends the section: keys that nobody asked for are mistakes.
+    pub(super) fn finish(self) {
+        let known = self.known.borrow();
+        for key in self.table.into_iter().flat_map(|table| table.keys()) {
+            let name: &str = key.get_ref();
+            if known.iter().any(|known| known == name) {
+                continue;
+            }
+            let nearest = known.iter().max_by(|a, b| {
+                strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b))
+            });
+            let hint = match nearest.filter(|known| strsim::jaro_winkler(name, known) > 0.75) {
+                Some(known) => format!("did you mean {known}?"),
+                None => format!("known here: {}", known.join(", ")),
+            };
+            let text = format!("{}: unknown key; {hint}", self.dotted(name));
+            self.document.mistake(start(key.span()), text);
+        }
+    }
+
+    fn read<T>(
+        &self,
+        key: &str,
+        default: T,
+        expected: &str,
+        parse: impl Fn(&Value<'_>) -> Option<T>,
+    ) -> T {
+        self.know(key);
+        let Some(written) = self.written(key) else {
+            return default;
+        };
+        parse(&written.value).unwrap_or_else(|| {
+            let name = match written.value {
+                Value::File(_) => self.dotted(key),
+                Value::Environment(_) => self.variable_of(key),
+            };
+            self.document.mistake(written.place, format!("{name}: must be {expected}"));
+            default
+        })
+    }
+
+    fn written(&self, key: &str) -> Option<Written<'a>> {
+        if let Some(text) = self.document.variable(&self.variable_of(key)) {
+            return Some(Written { place: Place::Environment, value: Value::Environment(text) });
+        }
+        let (span, value) = self.entry(key)?;
+        Some(Written { place: start(span), value: Value::File(value.get_ref()) })
+    }
+
+    fn entry(&self, key: &str) -> Option<(std::ops::Range<usize>, &'a Spanned<DeValue<'a>>)> {
+        let (key, value) = self.table?.iter().find(|(name, _)| name.get_ref() == key)?;
+        Some((key.span(), value))
+    }
+
+    fn know(&self, key: &str) {
+        self.known.borrow_mut().push(key.to_owned());
+    }
+
+    fn dotted(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    fn variable_name(&self) -> String {
+        format!("{ENV_PREFIX}{}", self.name.replace(['.', '-'], "_").to_uppercase())
+    }
+
+    fn variable_of(&self, key: &str) -> String {
+        format!("{ENV_PREFIX}{}", self.dotted(key).replace(['.', '-'], "_").to_uppercase())
+    }
+}

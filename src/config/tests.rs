@@ -1,0 +1,92 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+    let environment = environment.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    Config::parse(text, Path::new("tidegate.toml"), environment)
+}
+
+fn mistakes(text: &str, environment: &[(&str, &str)]) -> String {
+    parse(text, environment).expect_err("the configuration is wrong").to_string()
+}
+
+#[test]
+fn an_empty_file_gives_the_documented_defaults() {
+    let config = Config::defaults();
+    let listens: Vec<_> = config.receivers.iter().map(|r| r.listen.to_string()).collect();
+    assert_eq!(listens, ["[::]:2055", "[::]:4739"]);
+    assert_eq!(config.clickhouse.batch.max_rows, 50_000);
+    assert_eq!(config.clickhouse.batch.queue_capacity_rows, 400_000);
+    assert_eq!(config.clickhouse.retry.max_attempts, 10);
+    assert_eq!(config.skew_max, Duration::from_secs(1_800));
+}
+
+#[test]
+fn every_mistake_is_said_at_once_with_line_and_key() {
+    let text = r#"
+[receivers.edge]
+listen = "2055"
+protocol = ["netflow-v5"]
+
+[receivers.core]
+workers = 9999
+
+[clickhouse]
+endpoint = "127.0.0.1:8123"
+databse = "flows"
+manage-schema = "yes"
+
+[clickhouse.batch]
+max-rows = 100
+max-latency = "3s"
+queue-capacity = 50
+shutdown-grace-period = "5s"
+
+[spool]
+"#;
+    insta::assert_snapshot!(mistakes(
+        text,
+        &[("TIDEGATE_CLICKHOUSE_RETRY_DELAY", "5"), ("TIDEGATE_NOTHING", "1")]
+    ));
+}
+
+#[test]
+fn several_syntax_errors_are_said_at_once() {
+    insta::assert_snapshot!(mistakes(
+        "[clickhouse\ndatabase = \n\n[management]\nlisten = 8080x\n",
+        &[]
+    ));
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let text = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\n[clickhouse.batch]\nmax-rows = 10\n";
+    let environment = [
+        ("TIDEGATE_CLICKHOUSE_BATCH_MAX_ROWS", "20"),
+        ("TIDEGATE_RECEIVERS_EDGE_PROTOCOLS", "netflow-v5, ipfix"),
+        ("TIDEGATE_RECEIVERS_LAB_LISTEN", "127.0.0.1:9995"),
+        ("HOME", "/"),
+    ];
+    let config = parse(text, &environment).expect("valid");
+    assert_eq!(config.clickhouse.batch.max_rows, 20);
+    assert_eq!(config.receivers[0].protocols.len(), 2);
+    assert_eq!(
+        (config.receivers[1].name.as_str(), config.receivers[1].listen.port()),
+        ("lab", 9995)
+    );
+}
+
+#[test]
+fn values_are_shown_as_they_are_written() {
+    for (text, millis) in [("1500ms", 1_500), ("2s", 2_000), ("5m", 300_000), ("1d", 86_400_000)] {
+        assert_eq!(values::parse_duration(text), Some(Duration::from_millis(millis)));
+        assert_eq!(show_duration(Duration::from_millis(millis)), text);
+    }
+    assert_eq!(values::parse_bytes("32MiB"), Some(32 << 20));
+    assert_eq!(show_bytes(32 << 20), "32MiB");
+    for wrong in ["", "5", "s", "5 weeks", "-1s", "99999999999999999999s", "1.5s"] {
+        assert_eq!(values::parse_duration(wrong), None, "{wrong}");
+    }
+}

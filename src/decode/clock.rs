@@ -1,0 +1,76 @@
+//! From the exporter's clock to times in a row.
+
+use std::time::Duration;
+
+/// The times of one message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timing {
+    /// What the column `timestamp` gets, milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// When the datagram was received, milliseconds since 1970.
+    pub received_ms: i64,
+    /// Milliseconds added to every time of the exporter because its clock is off.
+    pub correction_ms: i64,
+    /// The exporter's uptime at export time, for protocols that say it.
+    pub uptime_ms: Option<u32>,
+}
+
+impl Timing {
+    /// Times of a message exported at `export_ms` by the exporter's clock. One bad clock must not
+    /// scatter a batch over a hundred partitions: beyond `skew_max` the receive time counts instead.
+    #[must_use]
+    pub fn new(
+        export_ms: i64,
+        received_ms: i64,
+        uptime_ms: Option<u32>,
+        skew_max: Duration,
+    ) -> Self {
+        let skew_ms = received_ms - export_ms;
+        let off = u128::from(skew_ms.unsigned_abs()) > skew_max.as_millis();
+        let correction_ms = if off { skew_ms } else { 0 };
+        Self { timestamp_ms: export_ms + correction_ms, received_ms, correction_ms, uptime_ms }
+    }
+
+    /// The time of an event at `event_ms` of the exporter's uptime. The uptime wraps after 49.7 days;
+    /// the nearer of the two readings is meant, so an event up to 24.8 days back is placed right.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_wrap,
+        reason = "the wrapped difference is read as signed on purpose"
+    )]
+    pub fn at_uptime(&self, event_ms: u32) -> i64 {
+        let Some(now_ms) = self.uptime_ms else {
+            return self.timestamp_ms;
+        };
+        self.timestamp_ms - i64::from(now_ms.wrapping_sub(event_ms) as i32)
+    }
+
+    /// A time of the exporter's clock.
+    #[must_use]
+    pub fn at_absolute(&self, event_ms: i64) -> i64 {
+        event_ms.saturating_add(self.correction_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn an_event_before_the_uptime_wrapped_is_in_the_past() {
+        let timing = Timing::new(1_000_000, 1_000_000, Some(500), HOUR);
+        assert_eq!(timing.at_uptime(u32::MAX - 499), 1_000_000 - 1_000);
+        assert_eq!(timing.at_uptime(700), 1_000_200);
+    }
+
+    #[test]
+    fn a_clock_beyond_the_threshold_is_corrected_and_said() {
+        let timing = Timing::new(1_000, 3_601_001, None, HOUR);
+        assert_eq!((timing.timestamp_ms, timing.correction_ms), (3_601_001, 3_600_001));
+        assert_eq!(timing.at_absolute(400), 3_600_401);
+        let timing = Timing::new(1_000, 3_601_000, None, HOUR);
+        assert_eq!((timing.timestamp_ms, timing.correction_ms), (1_000, 0));
+    }
+}

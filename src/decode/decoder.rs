@@ -1,0 +1,150 @@
+//! Dispatch by version word, and what a reader remembers from one datagram to the next.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::flow::{ChunkWriter, Identity};
+
+use super::exporters::{Exporter, Exporters};
+use super::message::MessageReader;
+use super::records::Segment;
+use super::tally::{DropReason, Protocol, Tally};
+use super::template::Templates;
+use super::{ipfix, netflow_v5, netflow_v9};
+
+/// One received UDP payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Where it came from; IPv4-mapped addresses are unmapped.
+    pub exporter: IpAddr,
+    /// When it was received, milliseconds since 1970.
+    pub received_ms: i64,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
+/// How a receiver decodes.
+#[derive(Clone, Debug)]
+pub struct DecoderOptions {
+    /// The identity columns.
+    pub identity: Identity,
+    /// Protocols that the receiver takes.
+    pub protocols: Vec<Protocol>,
+    /// Beyond this the receive time replaces the exporter's.
+    pub skew_max: Duration,
+}
+
+/// Decodes the datagrams of one reader.
+#[derive(Debug)]
+pub struct Decoder {
+    options: DecoderOptions,
+    exporters: Arc<Exporters>,
+    peers: HashMap<IpAddr, Peer>,
+    segments: Vec<Segment>,
+}
+
+/// What this reader looked up for one exporter, so that the shared tables are asked once.
+#[derive(Debug)]
+pub(super) struct Peer {
+    exporter: Arc<Exporter>,
+    templates: HashMap<(Protocol, u32), Arc<Templates>>,
+    /// Accounts for exporters beyond the limit: no templates are kept.
+    is_shared: bool,
+}
+
+impl Decoder {
+    /// A decoder that shares templates and accounts with others through `exporters`.
+    #[must_use]
+    pub fn new(options: DecoderOptions, exporters: Arc<Exporters>) -> Self {
+        Self { options, exporters, peers: HashMap::new(), segments: Vec::new() }
+    }
+
+    /// Writes the flows of `datagram` and returns its protocol and what became of it.
+    pub fn decode(
+        &mut self,
+        datagram: &Datagram<'_>,
+        now: Instant,
+        writer: &mut ChunkWriter,
+    ) -> (Option<Protocol>, Tally) {
+        let Self { options, exporters, peers, segments } = self;
+        let mut shared = None;
+        let peer = match exporters.get_cached(datagram.exporter, peers) {
+            Some(peer) => peer,
+            None => shared.insert(Peer::of(exporters.others(), true)),
+        };
+        let exporter = Arc::clone(&peer.exporter);
+        let exporter_addr = if peer.is_shared {
+            Cow::Owned(datagram.exporter.to_string())
+        } else {
+            Cow::Borrowed(exporter.address_text())
+        };
+        let mut tally = Tally::default();
+        let mut reader = MessageReader {
+            options,
+            exporter_addr: &exporter_addr,
+            received_ms: datagram.received_ms,
+            now,
+            peer,
+            segments,
+            writer,
+            tally: &mut tally,
+        };
+        let protocol = decode_payload(datagram.payload, &mut reader);
+        exporter.note(datagram.received_ms, datagram.payload.len(), &tally);
+        (protocol, tally)
+    }
+}
+
+impl Exporters {
+    /// The reader's own entry for `address`, made on first sight.
+    fn get_cached<'a>(
+        &self,
+        address: IpAddr,
+        peers: &'a mut HashMap<IpAddr, Peer>,
+    ) -> Option<&'a mut Peer> {
+        Some(match peers.entry(address) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(Peer::of(self.get(address)?, false)),
+        })
+    }
+}
+
+impl Peer {
+    fn of(exporter: Arc<Exporter>, is_shared: bool) -> Self {
+        Self { exporter, templates: HashMap::new(), is_shared }
+    }
+
+    pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
+        if self.is_shared {
+            return None;
+        }
+        let key = (protocol, domain_id);
+        let templates = match self.templates.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(self.exporter.templates(protocol, domain_id)?),
+        };
+        Some(&**templates)
+    }
+}
+
+fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Protocol> {
+    let Some((version, _)) = payload.split_first_chunk::<2>() else {
+        reader.tally.drop(DropReason::Truncated, payload.len());
+        return None;
+    };
+    let protocol = Protocol::from_version(u16::from_be_bytes(*version));
+    match protocol {
+        None => reader.tally.drop(DropReason::UnknownVersion, payload.len()),
+        Some(protocol) if !reader.options.protocols.contains(&protocol) => {
+            reader.tally.drop(DropReason::ProtocolRefused, payload.len());
+        }
+        Some(Protocol::NetflowV5) => netflow_v5::decode(payload, reader),
+        Some(Protocol::NetflowV9) => netflow_v9::decode(payload, reader),
+        Some(Protocol::Ipfix) => ipfix::decode(payload, reader),
+    }
+    protocol
+}

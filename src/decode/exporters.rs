@@ -1,0 +1,177 @@
+//! The exporters that were heard, each with its account and its templates, shared by every reader.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::tally::{Protocol, Tally};
+use super::template::Templates;
+
+/// Addresses that state is kept for. A network of 16,384 exporters is larger than any that flows are
+/// collected from by one process; a spoofer costs at most a few MiB of accounts.
+pub(super) const EXPORTERS_MAX: usize = 16_384;
+
+/// Observation domains of one exporter. A chassis has one per line card or VRF.
+const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
+
+/// What one exporter sent and what became of it.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Everything that decoding them gave.
+    pub tally: Tally,
+}
+
+/// One address that sent datagrams.
+#[derive(Debug)]
+pub struct Exporter {
+    address: IpAddr,
+    address_text: String,
+    /// Uncontended but for exporters that several sockets share, and the management server's reads.
+    account: Mutex<Account>,
+    last_seen_ms: AtomicI64,
+    template_count: Arc<AtomicUsize>,
+    domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
+}
+
+/// All exporters of the process.
+#[derive(Debug)]
+pub struct Exporters {
+    by_address: RwLock<HashMap<IpAddr, Arc<Exporter>>>,
+    /// The account of every exporter beyond the limit.
+    others: Arc<Exporter>,
+    refused: AtomicU64,
+}
+
+impl Default for Exporters {
+    fn default() -> Self {
+        Self {
+            by_address: RwLock::default(),
+            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into())),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Exporters {
+    /// The exporter at `address`, or `None` when the limit of exporters is reached.
+    pub(super) fn get(&self, address: IpAddr) -> Option<Arc<Exporter>> {
+        let known = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(exporter) = known.get(&address) {
+            return Some(Arc::clone(exporter));
+        }
+        drop(known);
+        let mut known = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= EXPORTERS_MAX && !known.contains_key(&address) {
+            return None;
+        }
+        let new = || Arc::new(Exporter::new(address));
+        Some(Arc::clone(known.entry(address).or_insert_with(new)))
+    }
+
+    /// The exporter that accounts for those beyond the limit; counts that it was needed.
+    pub(super) fn others(&self) -> Arc<Exporter> {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(&self.others)
+    }
+
+    /// Every exporter; one at `0.0.0.0` stands for those beyond the limit, if there are any.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Exporter>> {
+        let known = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<_> = known.values().map(Arc::clone).collect();
+        if self.refused() > 0 {
+            list.push(Arc::clone(&self.others));
+        }
+        list
+    }
+
+    /// How many exporters state is kept for.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.by_address.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Templates of all exporters.
+    #[must_use]
+    pub fn template_count(&self) -> usize {
+        self.list().iter().map(|exporter| exporter.template_count()).sum()
+    }
+
+    /// Datagrams of exporters beyond the limit.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Exporter {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            address_text: address.to_string(),
+            account: Mutex::default(),
+            last_seen_ms: AtomicI64::new(0),
+            template_count: Arc::default(),
+            domains: RwLock::default(),
+        }
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Its address as the column `exporterAddr` has it.
+    pub(super) fn address_text(&self) -> &str {
+        &self.address_text
+    }
+
+    /// What it sent.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// When its last datagram was received, milliseconds since 1970.
+    #[must_use]
+    pub fn last_seen_ms(&self) -> i64 {
+        self.last_seen_ms.load(Ordering::Relaxed)
+    }
+
+    /// Templates that it announced, over all its observation domains.
+    #[must_use]
+    pub fn template_count(&self) -> usize {
+        self.template_count.load(Ordering::Relaxed)
+    }
+
+    /// Adds one datagram to its account.
+    pub(super) fn note(&self, received_ms: i64, bytes: usize, tally: &Tally) {
+        self.last_seen_ms.store(received_ms, Ordering::Relaxed);
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        account.datagrams += 1;
+        account.bytes += bytes as u64;
+        account.tally.add(tally);
+    }
+
+    /// The templates of one observation domain, or `None` when it has too many domains.
+    pub(super) fn templates(&self, protocol: Protocol, domain_id: u32) -> Option<Arc<Templates>> {
+        let key = (protocol, domain_id);
+        let known = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(templates) = known.get(&key) {
+            return Some(Arc::clone(templates));
+        }
+        drop(known);
+        let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
+            return None;
+        }
+        let new = || Arc::new(Templates::new(Arc::clone(&self.template_count)));
+        Some(Arc::clone(known.entry(key).or_insert_with(new)))
+    }
+}

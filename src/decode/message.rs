@@ -1,0 +1,124 @@
+//! The walk over the sets of a message, which NetFlow v9 and IPFIX share.
+
+use std::time::Instant;
+
+use crate::flow::ChunkWriter;
+
+use super::clock::Timing;
+use super::decoder::{DecoderOptions, Peer};
+use super::plan::MessageContext;
+use super::records::Segment;
+use super::sampling::Sampling;
+use super::tally::{DropReason, Protocol, Tally};
+use super::template::Templates;
+use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
+use super::wire::Wire;
+
+/// Bytes of a set header: id and length, RFC 3954 section 5.2 and RFC 7011 section 3.3.2.
+const SET_HEADER_BYTES: usize = 4;
+
+/// Everything that decoding one datagram reads and writes.
+#[derive(Debug)]
+pub(super) struct MessageReader<'a> {
+    pub(super) options: &'a DecoderOptions,
+    pub(super) exporter_addr: &'a str,
+    pub(super) received_ms: i64,
+    pub(super) now: Instant,
+    pub(super) peer: &'a mut Peer,
+    pub(super) segments: &'a mut Vec<Segment>,
+    pub(super) writer: &'a mut ChunkWriter,
+    pub(super) tally: &'a mut Tally,
+}
+
+impl<'a> MessageReader<'a> {
+    /// The times of a message by the exporter's clock.
+    pub(super) fn timing(&self, export_ms: i64, uptime_ms: Option<u32>) -> Timing {
+        Timing::new(export_ms, self.received_ms, uptime_ms, self.options.skew_max)
+    }
+
+    /// The context of a message without engine and sampling.
+    pub(super) fn context(
+        &self,
+        protocol: Protocol,
+        domain_id: u32,
+        timing: Timing,
+    ) -> MessageContext<'a> {
+        MessageContext {
+            protocol,
+            identity: &self.options.identity,
+            exporter_addr: self.exporter_addr,
+            domain_id,
+            engine: (0, 0),
+            timing,
+            sampling: Sampling::ASSUMED,
+            now: self.now,
+        }
+    }
+
+    /// Decodes the sets of a message, which are the first `message_bytes` of `bytes`, and returns what
+    /// lies behind them. A set that cannot be decoded is tallied and stepped over; one that the message
+    /// cuts but the datagram holds is taken whole (there are exporters that count their padding only
+    /// once). `layout_of` tells template sets by their id.
+    pub(super) fn read_sets<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        message_bytes: usize,
+        context: &MessageContext<'_>,
+        layout_of: impl Fn(u16) -> Option<Layout>,
+    ) -> &'b [u8] {
+        let Self { peer, segments, writer, tally, .. } = self;
+        let templates = peer.templates(context.protocol, context.domain_id);
+        let behind = bytes.len() - message_bytes;
+        let mut wire = Wire(bytes);
+        while wire.len() > behind {
+            // Exporters fill datagrams with zeros, up to a fixed size or to a multiple of 4.
+            if wire.is_all_zero() {
+                return &[];
+            }
+            let rest = wire.len();
+            let Some((id, body)) = next_set(&mut wire) else {
+                tally.drop(DropReason::BadSetLength, rest - behind);
+                return &bytes[message_bytes..];
+            };
+            match layout_of(id) {
+                Some(layout) => learn_set(body, layout, templates, tally),
+                None if id < TEMPLATE_ID_MIN => tally.drop(DropReason::ReservedSet, body.len()),
+                None => read_data_set(id, body, templates, context, segments, writer, tally),
+            }
+        }
+        wire.0
+    }
+}
+
+fn next_set<'a>(wire: &mut Wire<'a>) -> Option<(u16, &'a [u8])> {
+    let (id, length) = (wire.u16()?, usize::from(wire.u16()?));
+    let body = wire.take(length.checked_sub(SET_HEADER_BYTES)?)?;
+    Some((id, body))
+}
+
+fn read_data_set(
+    id: u16,
+    body: &[u8],
+    templates: Option<&Templates>,
+    context: &MessageContext<'_>,
+    segments: &mut Vec<Segment>,
+    writer: &mut ChunkWriter,
+    tally: &mut Tally,
+) {
+    let Some(templates) = templates else {
+        return tally.drop(DropReason::ExporterLimit, body.len());
+    };
+    templates.with(id, |template| {
+        let Some(template) = template else {
+            return tally.drop(DropReason::NoTemplate, body.len());
+        };
+        if body.len() < template.plan.record_bytes_min() {
+            return tally.drop(DropReason::ShortSet, body.len());
+        }
+        if template.definition.is_options {
+            tally.options_records += template.plan.count(body, segments, tally);
+        } else {
+            template.plan.write(body, context, segments, writer, tally);
+        }
+    });
+}

@@ -1,0 +1,27 @@
+//! Datagram to columns: NetFlow v5, NetFlow v9 and IPFIX.
+//!
+//! This stage touches no socket, clock or metric: it takes bytes and times, writes flows into a
+//! [`ChunkWriter`](crate::flow::ChunkWriter) and returns a [`Tally`] of what it did and what it could
+//! not do. A bad set costs that set, not the datagram; everything that is not decoded is tallied under
+//! a [`DropReason`], and added to the exporter's own account in [`Exporters`].
+
+mod clock;
+mod decoder;
+mod exporters;
+mod ipfix;
+mod message;
+mod netflow_v5;
+mod netflow_v9;
+mod plan;
+mod records;
+mod sampling;
+mod steps;
+mod tally;
+mod template;
+mod template_set;
+mod wire;
+
+pub use clock::Timing;
+pub use decoder::{Datagram, Decoder, DecoderOptions};
+pub use exporters::{Account, Exporter, Exporters};
+pub use tally::{DropReason, DropScope, Protocol, Tally};

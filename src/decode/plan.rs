@@ -1,0 +1,247 @@
+//! A template compiled to column steps.
+//!
+//! A plan is made once per template and then copies whole columns: each [`Step`] runs over all records
+//! of a set before the next one starts. NetFlow v5 is a template that is known in advance.
+
+use std::time::Instant;
+
+use crate::flow::{COLUMNS, Chunk, ChunkWriter, Column, Identity, Kind, Read};
+
+use super::clock::Timing;
+use super::records::{
+    FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
+};
+use super::sampling::Sampling;
+use super::steps::{self, Step};
+use super::tally::{DropReason, Protocol, Tally};
+use super::template::{Field, VARIABLE_LENGTH};
+
+/// What a message says about all of its records.
+#[derive(Debug)]
+pub(super) struct MessageContext<'a> {
+    pub(super) protocol: Protocol,
+    pub(super) identity: &'a Identity,
+    pub(super) exporter_addr: &'a str,
+    pub(super) domain_id: u32,
+    /// NetFlow v5 engine type and id.
+    pub(super) engine: (u8, u8),
+    pub(super) timing: Timing,
+    pub(super) sampling: Sampling,
+    /// When decoding of the datagram began.
+    pub(super) now: Instant,
+}
+
+/// How to turn the records of one template into columns.
+#[derive(Debug)]
+pub(super) struct Plan {
+    shape: Shape,
+    steps: Vec<Step>,
+    ip_version: IpVersion,
+}
+
+/// Where the column `ipProtocolVersion` comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum IpVersion {
+    /// The records have the element, or no address.
+    AsSent,
+    /// All addresses are of this version.
+    Always(u8),
+    /// Each record has its own.
+    OfSource,
+}
+
+impl Plan {
+    /// Compiles a template. Fields that no column takes, or whose length their element cannot have, are
+    /// skipped over.
+    pub(super) fn compile(fields: &[Field]) -> Self {
+        let (shape, places) = Shape::of(fields);
+        let steps =
+            Column::ALL.iter().flat_map(|&column| steps_for(column, fields, &places)).collect();
+        Self { shape, steps, ip_version: IpVersion::of(fields) }
+    }
+
+    /// Whether a set of the template can hold a record.
+    pub(super) fn record_bytes_min(&self) -> usize {
+        match &self.shape {
+            Shape::Fixed { record_bytes } => *record_bytes,
+            Shape::Variable { segment_bytes } => bytes_min(segment_bytes),
+        }
+    }
+
+    /// Counts the records of a set that describes the exporter.
+    pub(super) fn count(&self, set: &[u8], segments: &mut Vec<Segment>, tally: &mut Tally) -> u64 {
+        match &self.shape {
+            Shape::Fixed { record_bytes } => (set.len() / record_bytes) as u64,
+            Shape::Variable { segment_bytes } => {
+                self.scan(set, segment_bytes, segments, tally);
+                (segments.len() / segment_bytes.len()) as u64
+            }
+        }
+    }
+
+    /// Writes the records of a set as flows and returns how many.
+    pub(super) fn write(
+        &self,
+        set: &[u8],
+        context: &MessageContext<'_>,
+        segments: &mut Vec<Segment>,
+        writer: &mut ChunkWriter,
+        tally: &mut Tally,
+    ) {
+        match &self.shape {
+            &Shape::Fixed { record_bytes } => {
+                let mut rest = &set[..set.len() - set.len() % record_bytes];
+                while !rest.is_empty() {
+                    let (chunk, room) = writer.chunk_for(context.timing.timestamp_ms, context.now);
+                    let (bytes, later) = rest.split_at(rest.len().min(room * record_bytes));
+                    self.write_records(
+                        &FixedRecords { bytes, record_bytes },
+                        context,
+                        chunk,
+                        tally,
+                    );
+                    rest = later;
+                }
+            }
+            Shape::Variable { segment_bytes } => {
+                self.scan(set, segment_bytes, segments, tally);
+                let segments_per_record = segment_bytes.len();
+                let mut rest = &segments[..];
+                while !rest.is_empty() {
+                    let (chunk, room) = writer.chunk_for(context.timing.timestamp_ms, context.now);
+                    let (segments, later) =
+                        rest.split_at(rest.len().min(room * segments_per_record));
+                    let records = VariableRecords { set, segments, segments_per_record };
+                    self.write_records(&records, context, chunk, tally);
+                    rest = later;
+                }
+            }
+        }
+    }
+
+    fn scan(
+        &self,
+        set: &[u8],
+        segment_bytes: &[usize],
+        segments: &mut Vec<Segment>,
+        tally: &mut Tally,
+    ) {
+        let scanned = scan(set, segment_bytes, segments);
+        let rest = &set[scanned..];
+        if rest.len() >= self.record_bytes_min() && rest.iter().any(|&byte| byte != 0) {
+            tally.drop(DropReason::BadRecord, rest.len());
+        }
+    }
+
+    fn write_records(
+        &self,
+        records: &impl Records,
+        context: &MessageContext<'_>,
+        chunk: &mut Chunk,
+        tally: &mut Tally,
+    ) {
+        let count = records.count();
+        context.write(count, chunk);
+        for step in &self.steps {
+            step.run(records, context, chunk);
+        }
+        self.write_derived(count, context, chunk);
+        chunk.finish(count);
+        tally.flows += count as u64;
+    }
+
+    /// Columns that follow from others.
+    fn write_derived(&self, count: usize, context: &MessageContext<'_>, chunk: &mut Chunk) {
+        match (self.has(Column::FirstSwitched), self.has(Column::LastSwitched)) {
+            (true, true) => {}
+            (true, false) => steps::copy(chunk, Column::FirstSwitched, Column::LastSwitched, count),
+            (false, true) => steps::copy(chunk, Column::LastSwitched, Column::FirstSwitched, count),
+            (false, false) => {
+                let timestamp = context.timing.timestamp_ms.to_le_bytes();
+                chunk.fill(Column::FirstSwitched, count, timestamp);
+                chunk.fill(Column::LastSwitched, count, timestamp);
+            }
+        }
+        steps::copy(chunk, Column::FirstSwitched, Column::DeltaSwitched, count);
+        match self.ip_version {
+            IpVersion::AsSent => {}
+            IpVersion::Always(version) => chunk.fill(Column::IpProtocolVersion, count, [version]),
+            IpVersion::OfSource => steps::ip_version_of_source(chunk, count),
+        }
+    }
+
+    fn has(&self, column: Column) -> bool {
+        self.steps.iter().any(|step| step.column == column)
+    }
+}
+
+impl MessageContext<'_> {
+    /// The columns that all records of the message share.
+    fn write(&self, count: usize, chunk: &mut Chunk) {
+        let Identity { tenant, organisation, zone, system } = self.identity;
+        chunk.fill(Column::Timestamp, count, self.timing.timestamp_ms.to_le_bytes());
+        chunk.fill(Column::ReceivedAt, count, self.timing.received_ms.to_le_bytes());
+        chunk.fill_text(Column::FlowProtocol, count, self.protocol.column_value());
+        chunk.fill_text(Column::Tenant, count, tenant);
+        chunk.fill_text(Column::Organisation, count, organisation);
+        chunk.fill_text(Column::Zone, count, zone);
+        chunk.fill_text(Column::System, count, system);
+        chunk.fill_text(Column::ExporterAddr, count, self.exporter_addr);
+        chunk.fill(Column::SamplingInterval, count, self.sampling.interval.to_le_bytes());
+        chunk.fill_text(Column::SamplingProvenance, count, self.sampling.provenance);
+        chunk.fill_text(Column::SamplingAlgorithm, count, self.sampling.algorithm);
+        if self.domain_id != 0 {
+            chunk.fill(Column::ObservationDomainId, count, self.domain_id.to_le_bytes());
+        }
+        let (engine_type, engine_id) = self.engine;
+        if self.engine != (0, 0) {
+            chunk.fill(Column::EngineType, count, u16::from(engine_type).to_le_bytes());
+            chunk.fill(Column::EngineId, count, u32::from(engine_id).to_le_bytes());
+        }
+        if self.timing.correction_ms != 0 {
+            chunk.fill(Column::ClockCorrection, count, self.timing.correction_ms.to_le_bytes());
+        }
+    }
+}
+
+impl IpVersion {
+    fn of(fields: &[Field]) -> Self {
+        let has = |ids: &[u16]| fields.iter().any(|f| f.enterprise == 0 && ids.contains(&f.id));
+        match (has(&[60]), has(&[8, 12]), has(&[27, 28])) {
+            (true, _, _) | (false, false, false) => Self::AsSent,
+            (false, true, false) => Self::Always(4),
+            (false, false, true) => Self::Always(6),
+            (false, true, true) => Self::OfSource,
+        }
+    }
+}
+
+/// The steps that fill `column`. The preferred element wins; of several address elements the first one
+/// with an address does.
+fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
+    let spec = &COLUMNS[column as usize];
+    let found = spec.sources.iter().filter_map(|source| {
+        let is_source = |field: &Field| field.enterprise == 0 && field.id == source.id;
+        let index = fields.iter().position(is_source)?;
+        is_readable(source.read, fields[index].length).then(|| Step {
+            column,
+            read: source.read,
+            place: places[index],
+        })
+    });
+    let steps_max = if spec.kind == Kind::Address { usize::MAX } else { 1 };
+    found.take(steps_max).collect()
+}
+
+/// Whether a field of this length can be read so. RFC 7011 section 6.2 lets integers shrink.
+fn is_readable(read: Read, length: u16) -> bool {
+    match read {
+        Read::Address => matches!(length, 4 | 16),
+        Read::NtpMicros | Read::NtpNanos => length == 8,
+        Read::Uptime => (1..=4).contains(&length),
+        Read::Unsigned | Read::Seconds | Read::Millis | Read::Direction | Read::Rate => {
+            (1..=8).contains(&length) || length == VARIABLE_LENGTH
+        }
+        Read::LowByte | Read::HighByte | Read::Text => length > 0,
+    }
+}

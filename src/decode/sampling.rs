@@ -1,0 +1,34 @@
+//! The sampling rate of a message and where it came from.
+
+/// One packet in `interval` was looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sampling {
+    pub(super) interval: f64,
+    /// The column `samplingProvenance`.
+    pub(super) provenance: &'static str,
+    /// The column `samplingAlgorithm`.
+    pub(super) algorithm: &'static str,
+}
+
+impl Sampling {
+    /// Nobody said a rate: every packet is taken to be counted.
+    pub(super) const ASSUMED: Self = Self { interval: 1.0, provenance: "assumed", algorithm: "" };
+
+    /// The rate of a record, wherever the message's would have come from.
+    pub(super) const RECORD: &'static str = "record";
+
+    /// From the NetFlow v5 header: two bits of mode, fourteen of interval. A mode without an interval,
+    /// or an interval of 0, says nothing.
+    pub(super) fn from_v5_header(word: u16) -> Self {
+        let interval = word & 0x3fff;
+        let algorithm = match word >> 14 {
+            1 => "SystematicCountBasedSampling",
+            2 => "RandomNOutOfNSampling",
+            _ => "",
+        };
+        if interval == 0 {
+            return Self::ASSUMED;
+        }
+        Self { interval: interval.into(), provenance: "header", algorithm }
+    }
+}

@@ -1,0 +1,233 @@
+//! One column of one set at a time: the inner loops of the decoder.
+
+use crate::flow::{Chunk, Column, Kind, Read};
+
+use super::plan::MessageContext;
+use super::records::{Place, Records};
+use super::sampling::Sampling;
+
+/// Seconds from 1900, the epoch of NTP, to 1970.
+const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
+
+/// Copies one element of every record into one column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) column: Column,
+    pub(super) read: Read,
+    pub(super) place: Place,
+}
+
+impl Step {
+    pub(super) fn run(
+        &self,
+        records: &impl Records,
+        context: &MessageContext<'_>,
+        chunk: &mut Chunk,
+    ) {
+        let Self { column, place, .. } = *self;
+        let timing = &context.timing;
+        match self.read {
+            Read::Unsigned => self.unsigned(records, chunk),
+            Read::Address => self.address(records, chunk),
+            Read::Text => self.text(records, chunk),
+            Read::Direction => self.direction(records, chunk),
+            Read::Rate => rate(place, records, &context.sampling, chunk),
+            Read::LowByte => {
+                self.each(records, chunk, |value| [value.last().copied().unwrap_or(0)])
+            }
+            Read::HighByte => {
+                self.each(records, chunk, |value| [value.first().copied().unwrap_or(0)])
+            }
+            Read::Uptime => {
+                let at = |value: u64| timing.at_uptime(u32::try_from(value).unwrap_or(u32::MAX));
+                times(column, place, records, chunk, at);
+            }
+            Read::Seconds => times(column, place, records, chunk, |seconds| {
+                timing.at_absolute(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000))
+            }),
+            Read::Millis => times(column, place, records, chunk, |millis| {
+                timing.at_absolute(i64::try_from(millis).unwrap_or(i64::MAX))
+            }),
+            Read::NtpMicros | Read::NtpNanos => {
+                times(column, place, records, chunk, |ntp| timing.at_absolute(ntp_to_unix_ms(ntp)))
+            }
+        }
+    }
+
+    fn unsigned(&self, records: &impl Records, chunk: &mut Chunk) {
+        let out = chunk.extend(self.column, records.count());
+        match self.column.spec().kind {
+            Kind::UInt8 => copy_unsigned::<1>(self.place, records, out),
+            Kind::UInt16 => copy_unsigned::<2>(self.place, records, out),
+            Kind::UInt32 => copy_unsigned::<4>(self.place, records, out),
+            _ => copy_unsigned::<8>(self.place, records, out),
+        }
+    }
+
+    fn address(&self, records: &impl Records, chunk: &mut Chunk) {
+        let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<16>();
+        if matches!(self.place, Place::Fixed { length: 4, .. }) {
+            write_where_unknown(out, records.arrays::<4>(self.place).map(map_ipv4));
+        } else {
+            write_where_unknown(out, records.arrays::<16>(self.place));
+        }
+    }
+
+    fn text(&self, records: &impl Records, chunk: &mut Chunk) {
+        for (row, value) in records.values(self.place).enumerate() {
+            let text = String::from_utf8_lossy(trim_zeros(value));
+            let index = chunk.intern(self.column, &text);
+            let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<2>();
+            out[row] = index.to_le_bytes();
+        }
+    }
+
+    fn direction(&self, records: &impl Records, chunk: &mut Chunk) {
+        let ingress = chunk.intern(self.column, "INGRESS").to_le_bytes();
+        let egress = chunk.intern(self.column, "EGRESS").to_le_bytes();
+        self.each(records, chunk, |value| match value.last() {
+            Some(0) => ingress,
+            Some(1) => egress,
+            _ => [0; 2],
+        });
+    }
+
+    fn each<const OUT: usize>(
+        &self,
+        records: &impl Records,
+        chunk: &mut Chunk,
+        convert: impl Fn(&[u8]) -> [u8; OUT],
+    ) {
+        let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<OUT>();
+        for (out, value) in out.iter_mut().zip(records.values(self.place)) {
+            *out = convert(value);
+        }
+    }
+}
+
+/// Copies the column `from` of the next `count` rows to the column `to` of the same width.
+pub(super) fn copy(chunk: &mut Chunk, from: Column, to: Column, count: usize) {
+    let source = chunk.extend(from, count).to_vec();
+    chunk.extend(to, count).copy_from_slice(&source);
+}
+
+/// 4 for a mapped source address, 6 for another one, 0 without.
+pub(super) fn ip_version_of_source(chunk: &mut Chunk, count: usize) {
+    let version = |address: &[u8; 16]| match address {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => 4,
+        address if *address == [0; 16] => 0,
+        _ => 6,
+    };
+    let (sources, _) = chunk.extend(Column::SrcAddr, count).as_chunks::<16>();
+    let versions: Vec<u8> = sources.iter().map(version).collect();
+    chunk.extend(Column::IpProtocolVersion, count).copy_from_slice(&versions);
+}
+
+fn write_where_unknown(out: &mut [[u8; 16]], addresses: impl Iterator<Item = [u8; 16]>) {
+    for (out, address) in out.iter_mut().zip(addresses) {
+        if is_unknown(*out) {
+            *out = address;
+        }
+    }
+}
+
+/// `::` and `0.0.0.0`.
+fn is_unknown(address: [u8; 16]) -> bool {
+    address == [0; 16] || address == map_ipv4([0; 4])
+}
+
+/// IPv4-mapped IPv6 address, RFC 4291 section 2.5.5.2.
+fn map_ipv4([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+/// A rate of 0 is no rate: the message's own stays.
+fn rate(place: Place, records: &impl Records, message: &Sampling, chunk: &mut Chunk) {
+    let count = records.count();
+    let from_record = chunk.intern(Column::SamplingProvenance, Sampling::RECORD).to_le_bytes();
+    let mut known = vec![false; count];
+    let (out, _) = chunk.extend(Column::SamplingInterval, count).as_chunks_mut::<8>();
+    for_each_unsigned(place, records, |row, rate| {
+        known[row] = rate != 0;
+        #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+        let interval = if rate == 0 { message.interval } else { rate as f64 };
+        out[row] = interval.to_le_bytes();
+    });
+    let (out, _) = chunk.extend(Column::SamplingProvenance, count).as_chunks_mut::<2>();
+    for (out, _) in out.iter_mut().zip(known).filter(|(_, known)| *known) {
+        *out = from_record;
+    }
+}
+
+fn times(
+    column: Column,
+    place: Place,
+    records: &impl Records,
+    chunk: &mut Chunk,
+    at: impl Fn(u64) -> i64,
+) {
+    let (out, _) = chunk.extend(column, records.count()).as_chunks_mut::<8>();
+    for_each_unsigned(place, records, |row, value| out[row] = at(value).to_le_bytes());
+}
+
+/// NTP timestamp: seconds since 1900 and a binary fraction, RFC 5905 section 6.
+fn ntp_to_unix_ms(ntp: u64) -> i64 {
+    let seconds = i64::from((ntp >> 32) as u32) - NTP_EPOCH_SECONDS;
+    let millis = ((ntp & 0xffff_ffff) * 1_000) >> 32;
+    seconds * 1_000 + millis.cast_signed()
+}
+
+fn copy_unsigned<const OUT: usize>(place: Place, records: &impl Records, out: &mut [u8]) {
+    let max = u64::MAX >> (64 - 8 * OUT);
+    let (out, _) = out.as_chunks_mut::<OUT>();
+    for_each_unsigned(place, records, |row, value| {
+        let bytes = value.min(max).to_le_bytes();
+        if let (Some(out), Some(bytes)) = (out.get_mut(row), bytes.first_chunk::<OUT>()) {
+            *out = *bytes;
+        }
+    });
+}
+
+/// Reads the integer at `place` of every record; the length is looked at once, outside of the loop.
+#[inline]
+fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(usize, u64)) {
+    fn fixed<const N: usize>(
+        place: Place,
+        records: &impl Records,
+        mut use_it: impl FnMut(usize, u64),
+    ) {
+        for (row, value) in records.arrays::<N>(place).enumerate() {
+            let mut wide = [0; 8];
+            wide[8 - N..].copy_from_slice(&value);
+            use_it(row, u64::from_be_bytes(wide));
+        }
+    }
+    let mut use_it = use_it;
+    match place {
+        Place::Fixed { length: 1, .. } => fixed::<1>(place, records, use_it),
+        Place::Fixed { length: 2, .. } => fixed::<2>(place, records, use_it),
+        Place::Fixed { length: 4, .. } => fixed::<4>(place, records, use_it),
+        Place::Fixed { length: 8, .. } => fixed::<8>(place, records, use_it),
+        _ => {
+            for (row, value) in records.values(place).enumerate() {
+                use_it(row, value.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte)));
+            }
+        }
+    }
+}
+
+fn trim_zeros(value: &[u8]) -> &[u8] {
+    let end = value.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &value[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ntp_times_count_from_1900_and_keep_the_fraction() {
+        let ntp = (NTP_EPOCH_SECONDS.cast_unsigned() + 10) << 32 | 0x8000_0000;
+        assert_eq!(ntp_to_unix_ms(ntp), 10_500);
+    }
+}

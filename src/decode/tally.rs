@@ -1,0 +1,166 @@
+//! What became of one datagram. Nothing is discarded without a reason and a count.
+
+/// A flow export protocol, told apart by the datagram's version word.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Protocol {
+    /// NetFlow version 5.
+    NetflowV5,
+    /// NetFlow version 9, RFC 3954.
+    NetflowV9,
+    /// IPFIX, RFC 7011.
+    Ipfix,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Self; 3] = [Self::NetflowV5, Self::NetflowV9, Self::Ipfix];
+
+    /// The name in the configuration and in metric labels.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NetflowV5 => "netflow-v5",
+            Self::NetflowV9 => "netflow-v9",
+            Self::Ipfix => "ipfix",
+        }
+    }
+
+    /// The value of the column `flowProtocol`.
+    #[must_use]
+    pub const fn column_value(self) -> &'static str {
+        match self {
+            Self::NetflowV5 => "NetflowV5",
+            Self::NetflowV9 => "NetflowV9",
+            Self::Ipfix => "IPFIX",
+        }
+    }
+
+    /// The protocol of a datagram with this version word.
+    #[must_use]
+    pub const fn from_version(version: u16) -> Option<Self> {
+        match version {
+            5 => Some(Self::NetflowV5),
+            9 => Some(Self::NetflowV9),
+            10 => Some(Self::Ipfix),
+            _ => None,
+        }
+    }
+}
+
+/// What a reason costs: the whole datagram or one set of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DropScope {
+    /// Nothing of the datagram was decoded.
+    Datagram,
+    /// One set, or the bytes behind the last one, was not decoded.
+    Set,
+}
+
+macro_rules! drop_reasons {
+    ($($variant:ident $label:literal $scope:ident $doc:literal;)*) => {
+        /// Why bytes were not decoded.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(usize)]
+        pub enum DropReason { $(#[doc = $doc] $variant,)* }
+
+        impl DropReason {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The metric label.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label,)* }
+            }
+
+            /// What it costs.
+            #[must_use]
+            pub const fn scope(self) -> DropScope {
+                match self { $(Self::$variant => DropScope::$scope,)* }
+            }
+
+            /// One line for the documentation.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
+        }
+
+        const REASONS: usize = [$(DropReason::$variant,)*].len();
+    };
+}
+
+drop_reasons! {
+    UnknownVersion "unknown_version" Datagram "The version word is of no protocol that tidegate decodes.";
+    ProtocolRefused "protocol_refused" Datagram "The receiver's `protocols` leave this protocol out.";
+    Truncated "truncated" Datagram "Shorter than the header of its protocol.";
+    BadCount "bad_count" Datagram "NetFlow v5: the header announces no record, or more than the datagram holds.";
+    BadLength "bad_length" Datagram "IPFIX: the message length is below the header's or beyond the datagram.";
+    NoTemplate "no_template" Set "Data set whose template is not known.";
+    BadSetLength "bad_set_length" Set "The set's length is below 4 or beyond the message; the rest of the message is lost.";
+    ReservedSet "reserved_set" Set "Set id below 256 that no RFC defines.";
+    BadTemplate "bad_template" Set "Template that is cut, empty, has an id below 256 or too many fields.";
+    TemplateLimit "template_limit" Set "The exporter has as many templates as it may.";
+    ExporterLimit "exporter_limit" Set "Templates of an exporter beyond the number that tidegate keeps state for.";
+    ShortSet "short_set" Set "Data set without room for one record of its template.";
+    BadRecord "bad_record" Set "A variable-length field reaches beyond its set; the records before it are kept.";
+    TrailingBytes "trailing_bytes" Set "Bytes behind the last message that are neither zero nor a message.";
+}
+
+/// Count and size of what one reason cost.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Dropped {
+    /// Datagrams or sets, by the reason's scope.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What became of one datagram.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Tally {
+    /// Flows written.
+    pub flows: u64,
+    /// Records of options templates; they describe the exporter, not traffic.
+    pub options_records: u64,
+    /// Template records read, refreshes included.
+    pub templates: u64,
+    /// Template records that were new or differed from the known one.
+    pub templates_learned: u64,
+    dropped: [Dropped; REASONS],
+}
+
+impl Tally {
+    /// Notes that `bytes` were not decoded.
+    pub(crate) fn drop(&mut self, reason: DropReason, bytes: usize) {
+        let dropped = &mut self.dropped[reason as usize];
+        dropped.count += 1;
+        dropped.bytes += bytes as u64;
+    }
+
+    /// What `reason` cost.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> Dropped {
+        self.dropped[reason as usize]
+    }
+
+    /// Every reason that cost something.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, Dropped)> {
+        DropReason::ALL
+            .iter()
+            .map(|&reason| (reason, self.dropped(reason)))
+            .filter(|(_, d)| d.count > 0)
+    }
+
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.options_records += other.options_records;
+        self.templates += other.templates;
+        self.templates_learned += other.templates_learned;
+        for (mine, theirs) in self.dropped.iter_mut().zip(&other.dropped) {
+            mine.count += theirs.count;
+            mine.bytes += theirs.bytes;
+        }
+    }
+}

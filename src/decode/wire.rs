@@ -1,0 +1,40 @@
+//! Big-endian reads from a slice whose length is checked by the read.
+
+/// A cursor over received bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wire<'a>(pub(super) &'a [u8]);
+
+impl<'a> Wire<'a> {
+    /// The next `length` bytes, or `None` (and nothing consumed) when fewer are left.
+    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_all_zero(&self) -> bool {
+        self.0.iter().all(|&byte| byte == 0)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+}

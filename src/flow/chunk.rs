@@ -1,0 +1,140 @@
+//! A chunk: up to 8,192 flows of one reader and one partition, as columns.
+//!
+//! Every column is little-endian bytes, the layout of ClickHouse's Native format, so encoding is mostly
+//! a copy. A column that was never written costs nothing: its rows hold the default, and rows before
+//! the first written one are filled with it when needed. Text columns hold an index into the column's
+//! dictionary, whose entry 0 is the empty string.
+
+use std::collections::HashMap;
+
+use super::{COLUMNS, Column, Kind};
+
+/// Rows of one chunk. Large enough that work per chunk does not count, small enough that the columns in
+/// use stay in the second-level cache; indices into a chunk's dictionary fit 16 bits.
+pub const CHUNK_ROWS_MAX: usize = 8_192;
+
+/// Up to [`CHUNK_ROWS_MAX`] flows as columns.
+#[derive(Debug)]
+pub struct Chunk {
+    rows: usize,
+    columns: Vec<ColumnData>,
+}
+
+#[derive(Debug, Default)]
+struct ColumnData {
+    bytes: Vec<u8>,
+    dictionary: Option<Box<Dictionary>>,
+}
+
+#[derive(Debug, Default)]
+struct Dictionary {
+    texts: Vec<Box<str>>,
+    indices: HashMap<Box<str>, u16>,
+    last: u16,
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self { rows: 0, columns: COLUMNS.iter().map(|_| ColumnData::default()).collect() }
+    }
+}
+
+impl Chunk {
+    /// Finished rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that the columns hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.bytes.len()).sum()
+    }
+
+    /// The written part of a column: at most `rows * width` bytes; the rows behind it hold the default.
+    #[must_use]
+    pub fn column(&self, column: Column) -> &[u8] {
+        &self.columns[column as usize].bytes
+    }
+
+    /// The dictionary of a text column; index 0 is the empty string.
+    pub fn texts(&self, column: Column) -> impl Iterator<Item = &str> {
+        let dictionary = self.columns[column as usize].dictionary.as_ref();
+        let texts = dictionary.into_iter().flat_map(|dictionary| &dictionary.texts);
+        std::iter::once("").chain(texts.map(|text| &**text))
+    }
+
+    /// The value of a text column in one row.
+    #[must_use]
+    pub fn text(&self, column: Column, row: usize) -> &str {
+        debug_assert_eq!(column.spec().kind, Kind::Text);
+        let index = u16::from_le_bytes(self.value(column, row));
+        self.texts(column).nth(index.into()).unwrap_or_default()
+    }
+
+    /// The bytes of one value; the default when the row was not written.
+    #[must_use]
+    pub fn value<const N: usize>(&self, column: Column, row: usize) -> [u8; N] {
+        let (values, _) = self.column(column).as_chunks::<N>();
+        values.get(row).copied().unwrap_or([0; N])
+    }
+
+    /// Room for `count` more values behind the finished rows, zeroed unless written before.
+    pub(crate) fn extend(&mut self, column: Column, count: usize) -> &mut [u8] {
+        let width = column.width_bytes();
+        let start = self.rows * width;
+        let bytes = &mut self.columns[column as usize].bytes;
+        bytes.resize(start + count * width, 0);
+        &mut bytes[start..]
+    }
+
+    /// Writes one value into the next `count` rows.
+    pub(crate) fn fill<const N: usize>(&mut self, column: Column, count: usize, value: [u8; N]) {
+        debug_assert_eq!(column.width_bytes(), N);
+        self.extend(column, count).as_chunks_mut::<N>().0.fill(value);
+    }
+
+    /// Writes one text into the next `count` rows; the empty text is the default and costs nothing.
+    pub(crate) fn fill_text(&mut self, column: Column, count: usize, text: &str) {
+        if !text.is_empty() {
+            let index = self.intern(column, text);
+            self.fill(column, count, index.to_le_bytes());
+        }
+    }
+
+    /// The index of `text` in the dictionary of `column`. A chunk has fewer rows than indices, and a
+    /// row adds at most one text to a column, so there is always room.
+    pub(crate) fn intern(&mut self, column: Column, text: &str) -> u16 {
+        self.columns[column as usize].dictionary.get_or_insert_default().intern(text)
+    }
+
+    /// Ends `count` rows: what the columns hold for them now counts.
+    pub(crate) fn finish(&mut self, count: usize) {
+        self.rows += count;
+    }
+}
+
+impl Dictionary {
+    fn intern(&mut self, text: &str) -> u16 {
+        if text.is_empty() {
+            return 0;
+        }
+        // Whole sets share their texts: compare with the last one before hashing.
+        let last = usize::from(self.last).checked_sub(1).and_then(|index| self.texts.get(index));
+        if last.is_some_and(|last| **last == *text) {
+            return self.last;
+        }
+        self.last = self.indices.get(text).copied().unwrap_or_else(|| self.add(text));
+        self.last
+    }
+
+    fn add(&mut self, text: &str) -> u16 {
+        let Ok(index) = u16::try_from(self.texts.len() + 1) else {
+            return 0;
+        };
+        self.texts.push(text.into());
+        self.indices.insert(text.into(), index);
+        index
+    }
+}

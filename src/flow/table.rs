@@ -1,0 +1,274 @@
+//! The table of columns of `flows`.
+//!
+//! Wire values are never stored as an enum type: an undefined value would be accepted by the insert
+//! and then break every SELECT. The default of every column, 0 or the empty string, means unknown.
+
+use Kind::{
+    Address, Float64, Int64, Text, TextMap, Time, UInt8, UInt16, UInt32, UInt32List, UInt64,
+};
+use Read::{
+    Direction, HighByte, LowByte, Millis, NtpMicros, NtpNanos, Rate, Seconds, Unsigned, Uptime,
+};
+
+/// The ClickHouse type of a column and how a chunk stores it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `UInt8`.
+    UInt8,
+    /// `UInt16`.
+    UInt16,
+    /// `UInt32`.
+    UInt32,
+    /// `UInt64`.
+    UInt64,
+    /// `Int64`.
+    Int64,
+    /// `Float64`.
+    Float64,
+    /// `IPv6`; IPv4 addresses are mapped (`::ffff:a.b.c.d`).
+    Address,
+    /// `DateTime64(3, 'UTC')`: milliseconds since 1970.
+    Time,
+    /// `LowCardinality(String)`; a chunk stores an index into its own dictionary.
+    Text,
+    /// `Array(UInt32)`.
+    UInt32List,
+    /// `Map(LowCardinality(String), String)`.
+    TextMap,
+}
+
+impl Kind {
+    /// The type as ClickHouse writes it.
+    #[must_use]
+    pub const fn sql(self) -> &'static str {
+        match self {
+            UInt8 => "UInt8",
+            UInt16 => "UInt16",
+            UInt32 => "UInt32",
+            UInt64 => "UInt64",
+            Int64 => "Int64",
+            Float64 => "Float64",
+            Address => "IPv6",
+            Time => "DateTime64(3, 'UTC')",
+            Text => "LowCardinality(String)",
+            UInt32List => "Array(UInt32)",
+            TextMap => "Map(LowCardinality(String), String)",
+        }
+    }
+
+    /// Bytes of one row in a chunk; 0 for kinds that no decoder fills.
+    #[must_use]
+    pub const fn width_bytes(self) -> usize {
+        match self {
+            UInt8 => 1,
+            UInt16 | Text => 2,
+            UInt32 => 4,
+            UInt64 | Int64 | Float64 | Time => 8,
+            Address => 16,
+            UInt32List | TextMap => 0,
+        }
+    }
+}
+
+/// How the bytes of an information element become the value of a column.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Read {
+    /// Big-endian, 1 to 8 bytes (reduced-size encoding, RFC 7011 section 6.2), saturated to the column.
+    Unsigned,
+    /// An IPv4 (4 bytes) or IPv6 (16 bytes) address. All zero means "not known" and yields to the
+    /// next source.
+    Address,
+    /// Milliseconds of the exporter's uptime (elements 21 and 22).
+    Uptime,
+    /// Seconds since 1970.
+    Seconds,
+    /// Milliseconds since 1970.
+    Millis,
+    /// NTP timestamp whose fraction counts microseconds (RFC 7011 section 6.1.9).
+    NtpMicros,
+    /// NTP timestamp whose fraction counts nanoseconds (RFC 7011 section 6.1.10).
+    NtpNanos,
+    /// flowDirection: 0 ingress, 1 egress.
+    Direction,
+    /// A sampling rate, one packet in N; 0 means that the exporter does not know.
+    Rate,
+    /// UTF-8 text, trailing zero bytes cut.
+    Text,
+    /// The upper byte of the 16-bit ICMP type and code.
+    HighByte,
+    /// The lower byte of the 16-bit ICMP type and code.
+    LowByte,
+}
+
+/// An information element that fills a column.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// IANA element number; the same number in NetFlow v9.
+    pub id: u16,
+    /// IANA element name.
+    pub name: &'static str,
+    /// How its bytes are read.
+    pub read: Read,
+}
+
+/// One column of `flows`.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnSpec {
+    /// The name in ClickHouse and in JSON.
+    pub name: &'static str,
+    /// Type and storage.
+    pub kind: Kind,
+    /// Elements that fill it, the preferred one first.
+    pub sources: &'static [Source],
+    /// What it means, with the unit.
+    pub doc: &'static str,
+}
+
+const fn from(id: u16, name: &'static str, read: Read) -> Source {
+    Source { id, name, read }
+}
+
+macro_rules! columns {
+    ($($variant:ident $name:literal $kind:ident [$($source:expr),* $(,)?] $doc:literal;)*) => {
+        /// A column of `flows`, in the order of the table.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[repr(usize)]
+        pub enum Column { $(#[doc = $doc] $variant,)* }
+
+        impl Column {
+            /// Every column, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
+
+        /// The table, indexed by [`Column`].
+        pub const COLUMNS: &[ColumnSpec] = &[$(ColumnSpec {
+            name: $name, kind: Kind::$kind, sources: &[$($source),*], doc: $doc,
+        },)*];
+    };
+}
+
+columns! {
+    Timestamp "timestamp" Time [] "When the exporter sent the datagram; the receive time when the exporter's clock is off by more than the skew threshold.";
+    FlowProtocol "flowProtocol" Text [] "`NetflowV5`, `NetflowV9` or `IPFIX`.";
+    Tenant "tenant" Text [] "Tenant, from `[identity]`.";
+    Organisation "organisation" Text [] "Organisation, from `[identity]`.";
+    Zone "zone" Text [] "Zone, from `[identity]`.";
+    System "system" Text [] "The collector, from `[identity]`; the host name by default.";
+    ExporterAddr "exporterAddr" Text [] "Address that the datagram came from, as text.";
+    ExporterName "exporterName" Text [] "Name of the exporter.";
+    ObservationDomainId "observationDomainId" UInt32 [] "IPFIX observation domain or NetFlow v9 source id.";
+    ReceivedAt "receivedAt" Time [] "When tidegate received the datagram.";
+    FirstSwitched "firstSwitched" Time [
+        from(152, "flowStartMilliseconds", Millis), from(22, "flowStartSysUpTime", Uptime),
+        from(154, "flowStartMicroseconds", NtpMicros), from(156, "flowStartNanoseconds", NtpNanos),
+        from(150, "flowStartSeconds", Seconds),
+    ] "When the first packet of the flow was seen.";
+    DeltaSwitched "deltaSwitched" Time [] "Start of the interval that the counters cover; equal to firstSwitched.";
+    LastSwitched "lastSwitched" Time [
+        from(153, "flowEndMilliseconds", Millis), from(21, "flowEndSysUpTime", Uptime),
+        from(155, "flowEndMicroseconds", NtpMicros), from(157, "flowEndNanoseconds", NtpNanos),
+        from(151, "flowEndSeconds", Seconds),
+    ] "When the last packet of the flow was seen.";
+    InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
+    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface.";
+    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface.";
+    InputSnmpIfSpeed "inputSnmpIfSpeed" UInt32 [] "Speed of the input interface, Mbit/s.";
+    OutputSnmp "outputSnmp" UInt32 [from(14, "egressInterface", Unsigned), from(253, "egressPhysicalInterface", Unsigned)] "ifIndex of the output interface.";
+    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface.";
+    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface.";
+    OutputSnmpIfSpeed "outputSnmpIfSpeed" UInt32 [] "Speed of the output interface, Mbit/s.";
+    SrcAs "srcAs" UInt32 [from(16, "bgpSourceAsNumber", Unsigned)] "AS number of the source.";
+    SrcAsOrg "srcAsOrg" Text [] "Name of the source's AS.";
+    SrcAddr "srcAddr" Address [from(8, "sourceIPv4Address", Read::Address), from(27, "sourceIPv6Address", Read::Address)] "Source address.";
+    SrcMaskLen "srcMaskLen" UInt8 [from(9, "sourceIPv4PrefixLength", Unsigned), from(29, "sourceIPv6PrefixLength", Unsigned)] "Prefix length of the source's route, bits.";
+    SrcAddrHostname "srcAddrHostname" Text [] "Reverse DNS of the source.";
+    SrcPort "srcPort" UInt16 [from(7, "sourceTransportPort", Unsigned), from(180, "udpSourcePort", Unsigned), from(182, "tcpSourcePort", Unsigned)] "Source port.";
+    DstAs "dstAs" UInt32 [from(17, "bgpDestinationAsNumber", Unsigned)] "AS number of the destination.";
+    DstAsOrg "dstAsOrg" Text [] "Name of the destination's AS.";
+    DstAddr "dstAddr" Address [from(12, "destinationIPv4Address", Read::Address), from(28, "destinationIPv6Address", Read::Address)] "Destination address.";
+    DstMaskLen "dstMaskLen" UInt8 [from(13, "destinationIPv4PrefixLength", Unsigned), from(30, "destinationIPv6PrefixLength", Unsigned)] "Prefix length of the destination's route, bits.";
+    DstAddrHostname "dstAddrHostname" Text [] "Reverse DNS of the destination.";
+    DstPort "dstPort" UInt16 [from(11, "destinationTransportPort", Unsigned), from(181, "udpDestinationPort", Unsigned), from(183, "tcpDestinationPort", Unsigned)] "Destination port.";
+    NextHop "nextHop" Address [from(15, "ipNextHopIPv4Address", Read::Address), from(62, "ipNextHopIPv6Address", Read::Address)] "Next hop of the route taken.";
+    NextHopHostname "nextHopHostname" Text [] "Reverse DNS of the next hop.";
+    Bytes "bytes" UInt64 [
+        from(1, "octetDeltaCount", Unsigned), from(23, "postOctetDeltaCount", Unsigned),
+        from(352, "layer2OctetDeltaCount", Unsigned), from(85, "octetTotalCount", Unsigned),
+        from(171, "postOctetTotalCount", Unsigned), from(231, "initiatorOctets", Unsigned),
+    ] "Bytes of the flow as the exporter counted them, not scaled by the sampling rate.";
+    Packets "packets" UInt64 [
+        from(2, "packetDeltaCount", Unsigned), from(24, "postPacketDeltaCount", Unsigned),
+        from(86, "packetTotalCount", Unsigned), from(172, "postPacketTotalCount", Unsigned),
+        from(298, "initiatorPackets", Unsigned),
+    ] "Packets of the flow as the exporter counted them, not scaled by the sampling rate.";
+    FlowDirection "direction" Text [from(61, "flowDirection", Direction)] "`INGRESS` or `EGRESS`, as seen from the exporter.";
+    EngineId "engineId" UInt32 [from(39, "engineId", Unsigned)] "Engine or line card.";
+    EngineType "engineType" UInt16 [from(38, "engineType", Unsigned)] "Type of the engine.";
+    Vlan "vlan" UInt16 [from(58, "vlanId", Unsigned), from(243, "dot1qVlanId", Unsigned)] "VLAN id on the way in.";
+    IpProtocolVersion "ipProtocolVersion" UInt8 [from(60, "ipVersion", Unsigned)] "4 or 6; from the addresses when the exporter does not say.";
+    Protocol "protocol" UInt8 [from(4, "protocolIdentifier", Unsigned)] "IP protocol number.";
+    TcpFlags "tcpFlags" UInt16 [from(6, "tcpControlBits", Unsigned)] "All TCP flags seen, ORed (RFC 9293 section 3.1).";
+    Tos "tos" UInt8 [from(5, "ipClassOfService", Unsigned)] "Type of service or traffic class: DSCP in the upper six bits.";
+    SamplingAlgorithm "samplingAlgorithm" Text [] "How packets were chosen.";
+    SamplingInterval "samplingInterval" Float64 [from(34, "samplingInterval", Rate), from(50, "samplerRandomInterval", Rate)] "One packet in this many was looked at; `bytes * samplingInterval` estimates the traffic.";
+    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `header` or `assumed`.";
+    Application "application" Text [] "Application.";
+    SrcLocality "srcLocality" Text [] "`PUBLIC` or `PRIVATE` source.";
+    DstLocality "dstLocality" Text [] "`PUBLIC` or `PRIVATE` destination.";
+    FlowLocality "flowLocality" Text [] "`PUBLIC` when either side is.";
+    ClockCorrection "clockCorrection" Int64 [] "Milliseconds added to the exporter's times because its clock was off; 0 when it was not.";
+    SrcCountry "srcCountry" Text [] "Country of the source.";
+    SrcCity "srcCity" Text [] "City of the source.";
+    DstCountry "dstCountry" Text [] "Country of the destination.";
+    DstCity "dstCity" Text [] "City of the destination.";
+    SrcMac "srcMac" UInt64 [from(56, "sourceMacAddress", Unsigned), from(81, "postSourceMacAddress", Unsigned)] "Source MAC; `MACNumToString(srcMac)` shows it.";
+    DstMac "dstMac" UInt64 [from(80, "destinationMacAddress", Unsigned), from(57, "postDestinationMacAddress", Unsigned)] "Destination MAC; `MACNumToString(dstMac)` shows it.";
+    PostVlan "postVlan" UInt16 [from(59, "postVlanId", Unsigned), from(254, "postDot1qVlanId", Unsigned)] "VLAN id on the way out.";
+    IcmpType "icmpType" UInt8 [
+        from(176, "icmpTypeIPv4", Unsigned), from(178, "icmpTypeIPv6", Unsigned),
+        from(32, "icmpTypeCodeIPv4", HighByte), from(139, "icmpTypeCodeIPv6", HighByte),
+    ] "ICMP type.";
+    IcmpCode "icmpCode" UInt8 [
+        from(177, "icmpCodeIPv4", Unsigned), from(179, "icmpCodeIPv6", Unsigned),
+        from(32, "icmpTypeCodeIPv4", LowByte), from(139, "icmpTypeCodeIPv6", LowByte),
+    ] "ICMP code.";
+    FlowEndReason "flowEndReason" UInt8 [from(136, "flowEndReason", Unsigned)] "Why the flow ended (RFC 5102 section 5.11.3).";
+    ForwardingStatus "forwardingStatus" UInt8 [from(89, "forwardingStatus", LowByte)] "Forwarded, dropped or consumed, and why (RFC 7270 section 4.12).";
+    IpTtl "ipTtl" UInt8 [from(192, "ipTTL", Unsigned), from(52, "minimumTTL", Unsigned)] "TTL or hop limit.";
+    Ipv6FlowLabel "ipv6FlowLabel" UInt32 [from(31, "flowLabelIPv6", Unsigned)] "IPv6 flow label.";
+    MplsLabels "mplsLabels" UInt32List [] "MPLS labels, top first.";
+    IngressVrf "ingressVrf" UInt32 [from(234, "ingressVRFID", Unsigned)] "VRF id on the way in.";
+    EgressVrf "egressVrf" UInt32 [from(235, "egressVRFID", Unsigned)] "VRF id on the way out.";
+    BgpNextHop "bgpNextHop" Address [from(18, "bgpNextHopIPv4Address", Read::Address), from(63, "bgpNextHopIPv6Address", Read::Address)] "BGP next hop.";
+    PostNatSrcAddr "postNatSrcAddr" Address [from(225, "postNATSourceIPv4Address", Read::Address), from(281, "postNATSourceIPv6Address", Read::Address)] "Source address after NAT.";
+    PostNatDstAddr "postNatDstAddr" Address [from(226, "postNATDestinationIPv4Address", Read::Address), from(282, "postNATDestinationIPv6Address", Read::Address)] "Destination address after NAT.";
+    PostNatSrcPort "postNatSrcPort" UInt16 [from(227, "postNAPTSourceTransportPort", Unsigned)] "Source port after NAT.";
+    PostNatDstPort "postNatDstPort" UInt16 [from(228, "postNAPTDestinationTransportPort", Unsigned)] "Destination port after NAT.";
+    NatEvent "natEvent" UInt8 [from(230, "natEvent", Unsigned)] "NAT event (RFC 8158 section 4.2).";
+    FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
+    ApplicationId "applicationId" UInt64 [from(95, "applicationId", Unsigned)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
+    ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives.";
+    ReverseBytes "reverseBytes" UInt64 [] "Bytes in the reverse direction of a biflow (RFC 5103).";
+    ReversePackets "reversePackets" UInt64 [] "Packets in the reverse direction of a biflow (RFC 5103).";
+    Extra "extra" TextMap [] "Elements without a column of their own.";
+}
+
+impl Column {
+    /// Its line in the table.
+    #[must_use]
+    pub const fn spec(self) -> &'static ColumnSpec {
+        &COLUMNS[self as usize]
+    }
+
+    /// Its name in ClickHouse.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Bytes of one row in a chunk.
+    #[must_use]
+    pub const fn width_bytes(self) -> usize {
+        self.spec().kind.width_bytes()
+    }
+}

@@ -1,0 +1,18 @@
+//! The management server.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/livez` | 200 while the process works |
+//! | `/readyz` | 200 when every configured receiver is bound, else 503. ClickHouse is left out on purpose: datagrams do not go elsewhere when a collector is not ready, so that would only move the loss |
+//! | `/metrics` | metrics for Prometheus |
+//! | `/api/v1/status` | version, receivers and the books, JSON |
+//! | `/api/v1/exporters` | what each exporter sent and what of it could not be decoded, JSON |
+//!
+//! It runs on a thread of its own and takes no lock that the pipeline holds for longer than a copy.
+
+mod api;
+mod routes;
+mod server;
+
+pub use routes::{Phase, View};
+pub use server::{ManagementServer, StartError};

@@ -1,0 +1,118 @@
+//! What each path answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use hyper::{Method, StatusCode};
+
+use crate::decode::Exporters;
+use crate::sink::Ledger;
+use crate::telemetry::Metrics;
+
+use super::api;
+
+/// Where the collector is in its life.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Receivers are not all bound yet.
+    Starting,
+    /// Every receiver is bound.
+    Ready,
+    /// No more datagrams are taken.
+    Stopping,
+}
+
+/// What the management server shows.
+#[derive(Debug)]
+pub struct View {
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The exporters that were heard.
+    pub exporters: Arc<Exporters>,
+    /// The books.
+    pub ledger: Arc<Ledger>,
+    /// Name and address of each receiver.
+    pub receivers: Vec<(String, String)>,
+    phase: AtomicU8,
+}
+
+/// A response: status, content type, body.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) content_type: &'static str,
+    pub(super) body: String,
+}
+
+impl View {
+    /// A view of a collector that is starting.
+    #[must_use]
+    pub fn new(
+        metrics: Arc<Metrics>,
+        exporters: Arc<Exporters>,
+        ledger: Arc<Ledger>,
+        receivers: Vec<(String, String)>,
+    ) -> Self {
+        Self { metrics, exporters, ledger, receivers, phase: AtomicU8::new(Phase::Starting as u8) }
+    }
+
+    /// Enters a phase.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Stopping,
+        }
+    }
+
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Answer {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET");
+        }
+        match path {
+            "/livez" => Answer::text(StatusCode::OK, "ok"),
+            "/readyz" => self.readiness(),
+            "/metrics" => Answer {
+                status: StatusCode::OK,
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: self.metrics.render(),
+            },
+            "/api/v1/status" => Answer::json(&api::status(self)),
+            "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters)),
+            _ => Answer::text(
+                StatusCode::NOT_FOUND,
+                "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters",
+            ),
+        }
+    }
+
+    fn readiness(&self) -> Answer {
+        match self.phase() {
+            Phase::Ready => Answer::text(StatusCode::OK, "ok: receivers listening"),
+            Phase::Starting => {
+                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "unavailable: starting")
+            }
+            Phase::Stopping => {
+                Answer::text(StatusCode::SERVICE_UNAVAILABLE, "unavailable: stopping")
+            }
+        }
+    }
+}
+
+impl Answer {
+    fn text(status: StatusCode, text: &str) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: format!("{text}\n") }
+    }
+
+    fn json(value: &serde_json::Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type: "application/json",
+            body: format!("{value}\n"),
+        }
+    }
+}

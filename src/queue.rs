@@ -1,0 +1,129 @@
+//! The queue from the readers to the flusher: bounded in rows, never blocks, drops the newest.
+//!
+//! When ClickHouse cannot keep up the loss happens here, where it is counted, and not in a socket buffer
+//! where nobody sees it. Dropping the newest keeps what was accepted: a row in the queue is only lost if
+//! the process is killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+use crate::flow::Chunk;
+
+/// Small chunks may wait up to this number. Behind it the flusher is busy anyway, and readers go on
+/// filling theirs: so the memory of the queue follows its rows, not the number of its chunks.
+const SMALL_CHUNKS_MAX: usize = 64;
+
+/// The readers' end.
+#[derive(Clone, Debug)]
+pub struct ChunkSender {
+    sender: Sender<Chunk>,
+    depth: QueueDepth,
+    capacity_rows: usize,
+}
+
+/// The flusher's end.
+#[derive(Debug)]
+pub struct ChunkReceiver {
+    receiver: Receiver<Chunk>,
+    depth: QueueDepth,
+}
+
+/// How many rows wait.
+#[derive(Clone, Debug, Default)]
+pub struct QueueDepth(Arc<AtomicUsize>);
+
+/// A queue for at most `capacity_rows` rows.
+#[must_use]
+pub fn bounded(capacity_rows: usize) -> (ChunkSender, ChunkReceiver) {
+    let (sender, receiver) = crossbeam_channel::unbounded(); // bounded by its rows, below
+    let depth = QueueDepth::default();
+    (ChunkSender { sender, depth: depth.clone(), capacity_rows }, ChunkReceiver { receiver, depth })
+}
+
+impl ChunkSender {
+    /// Hands a chunk over, or gives it back when its rows do not fit or nobody receives any more.
+    ///
+    /// # Errors
+    ///
+    /// The chunk, to be counted as dropped.
+    pub fn try_push(&self, chunk: Chunk) -> Result<(), Chunk> {
+        let rows = chunk.rows();
+        let reserve = |depth: usize| {
+            let wanted = depth.checked_add(rows)?;
+            (wanted <= self.capacity_rows).then_some(wanted)
+        };
+        if self.depth.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_err() {
+            return Err(chunk);
+        }
+        self.sender.send(chunk).map_err(|refused| {
+            self.depth.0.fetch_sub(rows, Ordering::Relaxed);
+            refused.0
+        })
+    }
+
+    /// Whether a chunk that is not full is worth handing over now.
+    #[must_use]
+    pub fn takes_small_chunks(&self) -> bool {
+        self.sender.len() < SMALL_CHUNKS_MAX
+    }
+
+    /// How many rows wait.
+    #[must_use]
+    pub fn depth(&self) -> QueueDepth {
+        self.depth.clone()
+    }
+}
+
+impl ChunkReceiver {
+    /// The next chunk, waiting at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The time is over, or every sender is gone and the queue is empty.
+    pub fn pop(&self, timeout: Duration) -> Result<Chunk, RecvTimeoutError> {
+        let chunk = self.receiver.recv_timeout(timeout)?;
+        self.depth.0.fetch_sub(chunk.rows(), Ordering::Relaxed);
+        Ok(chunk)
+    }
+}
+
+impl QueueDepth {
+    /// Rows in the queue.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rows: usize) -> Chunk {
+        let mut chunk = Chunk::default();
+        chunk.finish(rows);
+        chunk
+    }
+
+    #[test]
+    fn a_full_queue_gives_the_newest_chunk_back() {
+        let (sender, receiver) = bounded(10);
+        assert!(sender.try_push(chunk(6)).is_ok());
+        assert_eq!(sender.try_push(chunk(5)).map_err(|refused| refused.rows()), Err(5));
+        assert!(sender.try_push(chunk(4)).is_ok());
+        assert_eq!(sender.depth().rows(), 10);
+        assert_eq!(receiver.pop(Duration::ZERO).map(|chunk| chunk.rows()), Ok(6));
+        assert_eq!(sender.depth().rows(), 4);
+    }
+
+    #[test]
+    fn a_queue_without_receiver_takes_nothing() {
+        let (sender, receiver) = bounded(10);
+        drop(receiver);
+        assert!(sender.try_push(chunk(1)).is_err());
+        assert_eq!(sender.depth().rows(), 0);
+    }
+}

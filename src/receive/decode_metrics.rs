@@ -1,0 +1,73 @@
+//! Tallies of datagrams to metrics.
+
+use metrics::Counter;
+
+use crate::decode::{DropReason, DropScope, Protocol, Tally};
+use crate::telemetry::{MetricName, Metrics};
+
+/// The decode counters of every protocol, made before the first datagram so that they start at 0.
+#[derive(Debug)]
+pub struct DecodeMetrics {
+    by_protocol: Vec<ProtocolMetrics>,
+}
+
+#[derive(Debug)]
+struct ProtocolMetrics {
+    datagrams: Counter,
+    flows: Counter,
+    options_records: Counter,
+    templates_learned: Counter,
+    /// Count and bytes, by [`DropReason`].
+    dropped: Vec<(Counter, Counter)>,
+}
+
+/// The label of datagrams that are of no protocol.
+const UNKNOWN: &str = "unknown";
+
+impl DecodeMetrics {
+    /// Registers the counters.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        let labels = Protocol::ALL.map(Protocol::label).into_iter().chain([UNKNOWN]);
+        Self { by_protocol: labels.map(|label| ProtocolMetrics::new(metrics, label)).collect() }
+    }
+
+    /// Counts one datagram.
+    pub fn count(&self, protocol: Option<Protocol>, tally: &Tally) {
+        let index = protocol.map_or(Protocol::ALL.len(), |protocol| protocol as usize);
+        let metrics = &self.by_protocol[index];
+        metrics.datagrams.increment(1);
+        metrics.flows.increment(tally.flows);
+        metrics.options_records.increment(tally.options_records);
+        metrics.templates_learned.increment(tally.templates_learned);
+        for (reason, dropped) in tally.drops() {
+            let (count, bytes) = &metrics.dropped[reason as usize];
+            count.increment(dropped.count);
+            bytes.increment(dropped.bytes);
+        }
+    }
+}
+
+impl ProtocolMetrics {
+    fn new(metrics: &Metrics, label: &'static str) -> Self {
+        let counter = |name| metrics.counter(name, &[label]);
+        let dropped = DropReason::ALL.iter().map(|reason| {
+            let name = match reason.scope() {
+                DropScope::Datagram => MetricName::DecodeDroppedDatagrams,
+                DropScope::Set => MetricName::DecodeDroppedSets,
+            };
+            let labels = [label, reason.label()];
+            (
+                metrics.counter(name, &labels),
+                metrics.counter(MetricName::DecodeDroppedBytes, &labels),
+            )
+        });
+        Self {
+            datagrams: counter(MetricName::DecodeDatagrams),
+            flows: counter(MetricName::DecodeFlows),
+            options_records: counter(MetricName::DecodeOptionsRecords),
+            templates_learned: counter(MetricName::DecodeTemplatesLearned),
+            dropped: dropped.collect(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! System calls that the standard library lacks: batched receive and the kernel's count of drops.
+//!
+//! The only file of the data path with `unsafe`.
+#![expect(unsafe_code, reason = "recvmmsg(2) and getsockopt(SO_MEMINFO) have no safe wrapper")]
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Datagrams of one system call: enough to make its cost small for each, and few enough that their
+/// buffers stay in the cache.
+const DATAGRAMS_MAX: usize = 64;
+const ADDRESS_BYTES: libc::socklen_t = c_length(size_of::<libc::sockaddr_storage>());
+
+/// A UDP payload cannot be longer, so none is cut. Pages that no datagram reaches take no memory.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Position of the drop count in what `SO_MEMINFO` returns, `SK_MEMINFO_DROPS` of `linux/sock_diag.h`.
+const MEMINFO_DROPS: usize = 8;
+const MEMINFO_VALUES: usize = 9;
+const MEMINFO_BYTES: libc::socklen_t = c_length(size_of::<[u32; MEMINFO_VALUES]>());
+
+#[expect(clippy::cast_possible_truncation, reason = "only for the small constants of this file")]
+const fn c_length(length: usize) -> u32 {
+    length as u32
+}
+
+/// Buffers for one batched receive, used again and again.
+pub(super) struct DatagramBatch {
+    buffers: Vec<u8>,
+    addresses: Vec<libc::sockaddr_storage>,
+    lengths: Vec<usize>,
+}
+
+impl DatagramBatch {
+    pub(super) fn new() -> Self {
+        // SAFETY: an all-zero sockaddr_storage is a valid value of unspecified family.
+        let address = unsafe { zeroed::<libc::sockaddr_storage>() };
+        Self {
+            buffers: vec![0; DATAGRAMS_MAX * DATAGRAM_BYTES_MAX],
+            addresses: vec![address; DATAGRAMS_MAX],
+            lengths: Vec::with_capacity(DATAGRAMS_MAX),
+        }
+    }
+
+    /// Receives what is there, waiting for the first datagram at most the socket's read timeout, or not
+    /// at all.
+    ///
+    /// # Errors
+    ///
+    /// That of recvmmsg(2); `WouldBlock` when no datagram came.
+    pub(super) fn receive(&mut self, socket: &UdpSocket, wait: bool) -> io::Result<usize> {
+        self.lengths.clear();
+        // SAFETY: zero is a valid value of these C structures (null pointers, zero lengths).
+        let mut vectors: [libc::iovec; DATAGRAMS_MAX] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut headers: [libc::mmsghdr; DATAGRAMS_MAX] = unsafe { zeroed() };
+        let buffers = self.buffers.chunks_exact_mut(DATAGRAM_BYTES_MAX);
+        for (((buffer, address), vector), header) in
+            buffers.zip(&mut self.addresses).zip(&mut vectors).zip(&mut headers)
+        {
+            vector.iov_base = buffer.as_mut_ptr().cast();
+            vector.iov_len = buffer.len();
+            header.msg_hdr.msg_name = std::ptr::from_mut(address).cast();
+            header.msg_hdr.msg_namelen = ADDRESS_BYTES;
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+        }
+        let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
+        // SAFETY: every header points to one vector, one buffer and one address that outlive the call and
+        // have the lengths given; no timeout is passed.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                c_length(DATAGRAMS_MAX),
+                flags,
+                std::ptr::null_mut(),
+            )
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        self.lengths.extend(headers.iter().take(received).map(|header| header.msg_len as usize));
+        Ok(received)
+    }
+
+    /// The datagrams of the last receive: source and payload.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &[u8])> {
+        let buffers = self.buffers.chunks_exact(DATAGRAM_BYTES_MAX);
+        let datagrams = buffers.zip(&self.addresses).zip(&self.lengths);
+        datagrams.map(|((buffer, address), &length)| {
+            (ip_of(address), &buffer[..length.min(DATAGRAM_BYTES_MAX)])
+        })
+    }
+}
+
+/// Datagrams that the kernel dropped at this socket since it was made.
+///
+/// # Errors
+///
+/// That of getsockopt(2): kernels before 4.6 do not count.
+pub(super) fn kernel_drops(socket: &UdpSocket) -> io::Result<u32> {
+    let mut values = [0_u32; MEMINFO_VALUES];
+    let mut length = MEMINFO_BYTES;
+    // SAFETY: the kernel writes at most `length` bytes to `values`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(values[MEMINFO_DROPS]) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The address of a datagram's source; IPv4-mapped addresses are unmapped.
+fn ip_of(address: &libc::sockaddr_storage) -> IpAddr {
+    let address = std::ptr::from_ref(address);
+    // SAFETY: sockaddr_storage is large enough and aligned for every address family.
+    let family = i32::from(unsafe { (*address).ss_family });
+    match family {
+        libc::AF_INET => {
+            // SAFETY: the family says that this is a sockaddr_in.
+            let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that this is a sockaddr_in6.
+            let v6 = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            IpAddr::from(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical()
+        }
+        _ => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+impl std::fmt::Debug for DatagramBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatagramBatch").field("lengths", &self.lengths).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+//! When a batch is complete. Decides by rows and times that it is given; sends nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::config::BatchConfig;
+use crate::flow::{Chunk, Column, DAY_MS};
+
+/// Plain bytes of one batch. An insert of this size takes about 1 GiB of the server's memory; rows are
+/// about 200 bytes, so `max-rows` ends a batch first unless it was raised above a million.
+const BATCH_BYTES_MAX: usize = 256 << 20;
+
+/// Chunks of one day that will be sent together.
+#[derive(Debug)]
+pub(super) struct OpenBatch {
+    day: i64,
+    since: Instant,
+    rows: usize,
+    bytes: usize,
+    /// The rows.
+    pub(super) chunks: Vec<Chunk>,
+}
+
+/// Gathers chunks into batches of one partition each.
+#[derive(Debug)]
+pub(super) struct Batcher {
+    max_rows: usize,
+    max_latency: Duration,
+    open: Vec<OpenBatch>,
+}
+
+impl Batcher {
+    /// A batcher by the configuration.
+    #[must_use]
+    pub(super) fn new(config: &BatchConfig) -> Self {
+        Self { max_rows: config.max_rows, max_latency: config.max_latency, open: Vec::new() }
+    }
+
+    /// Adds a chunk. Returns the batch of the same day that has no room for it, if there is one.
+    pub(super) fn add(&mut self, chunk: Chunk, now: Instant) -> Option<OpenBatch> {
+        let day = i64::from_le_bytes(chunk.value(Column::Timestamp, 0)).div_euclid(DAY_MS);
+        let (rows, bytes) = (chunk.rows(), chunk.bytes());
+        let index = self.open.iter().position(|batch| batch.day == day);
+        let is_full = |batch: &OpenBatch| {
+            batch.rows + rows > self.max_rows || batch.bytes + bytes > BATCH_BYTES_MAX
+        };
+        let full = match index {
+            Some(index) if is_full(&self.open[index]) => Some(self.open.swap_remove(index)),
+            Some(index) => {
+                let batch = &mut self.open[index];
+                batch.rows += rows;
+                batch.bytes += bytes;
+                batch.chunks.push(chunk);
+                return None;
+            }
+            None => None,
+        };
+        self.open.push(OpenBatch { day, since: now, rows, bytes, chunks: vec![chunk] });
+        full
+    }
+
+    /// Takes a batch that is full or whose first row has waited for `max-latency`.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<OpenBatch> {
+        let is_due = |batch: &OpenBatch| {
+            batch.rows >= self.max_rows
+                || now.saturating_duration_since(batch.since) >= self.max_latency
+        };
+        self.open.iter().position(is_due).map(|index| self.open.swap_remove(index))
+    }
+
+    /// Takes any batch.
+    pub(super) fn take_any(&mut self) -> Option<OpenBatch> {
+        self.open.pop()
+    }
+
+    /// How long until a batch is due, at most `max-latency`.
+    #[must_use]
+    pub(super) fn time_left(&self, now: Instant) -> Duration {
+        let waited = |batch: &OpenBatch| now.saturating_duration_since(batch.since);
+        let longest = self.open.iter().map(waited).max().unwrap_or_default();
+        self.max_latency.saturating_sub(longest)
+    }
+}
+
+impl OpenBatch {
+    /// Its rows.
+    #[must_use]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENCY: Duration = Duration::from_secs(1);
+
+    fn batcher(max_rows: usize) -> Batcher {
+        Batcher { max_rows, max_latency: LATENCY, open: Vec::new() }
+    }
+
+    fn chunk(day: i64, rows: usize) -> Chunk {
+        let mut chunk = Chunk::default();
+        chunk.fill(Column::Timestamp, rows, (day * DAY_MS + 5).to_le_bytes());
+        chunk.finish(rows);
+        chunk
+    }
+
+    #[test]
+    fn a_batch_never_has_more_than_max_rows() {
+        let mut batcher = batcher(10);
+        let now = Instant::now();
+        assert!(batcher.add(chunk(0, 6), now).is_none());
+        assert_eq!(batcher.add(chunk(0, 5), now).map(|batch| batch.rows()), Some(6));
+        assert!(batcher.take_due(now).is_none());
+        assert!(batcher.add(chunk(0, 5), now).is_none());
+        assert_eq!(batcher.take_due(now).map(|batch| batch.rows()), Some(10));
+    }
+
+    #[test]
+    fn days_are_kept_apart() {
+        let mut batcher = batcher(10);
+        let now = Instant::now();
+        assert!(batcher.add(chunk(0, 6), now).is_none());
+        assert!(batcher.add(chunk(-1, 6), now).is_none());
+        assert_eq!(batcher.take_any().map(|batch| batch.day), Some(-1));
+        assert_eq!(batcher.take_any().map(|batch| batch.day), Some(0));
+    }
+
+    #[test]
+    fn a_batch_is_due_when_its_first_row_has_waited() {
+        let mut batcher = batcher(10);
+        let start = Instant::now();
+        assert_eq!(batcher.time_left(start), LATENCY);
+        assert!(batcher.add(chunk(0, 1), start).is_none());
+        assert!(batcher.add(chunk(0, 1), start + LATENCY / 2).is_none());
+        assert_eq!(batcher.time_left(start + LATENCY / 4), LATENCY * 3 / 4);
+        assert!(batcher.take_due(start + LATENCY - Duration::from_millis(1)).is_none());
+        assert_eq!(batcher.take_due(start + LATENCY).map(|batch| batch.rows()), Some(2));
+    }
+}

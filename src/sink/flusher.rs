@@ -1,0 +1,76 @@
+//! The flusher: gathers chunks from the queue into batches, encodes them and hands them to delivery.
+
+use std::time::Instant;
+
+use crossbeam_channel::{RecvTimeoutError, Sender};
+
+use crate::clickhouse::{Method, encode_batch};
+use crate::config::ClickHouseConfig;
+use crate::queue::ChunkReceiver;
+
+use super::batcher::{Batcher, OpenBatch};
+use super::destination::Batch;
+
+/// Gathers, encodes and hands over. There is exactly one.
+#[derive(Debug)]
+pub struct Flusher {
+    queue: ChunkReceiver,
+    batcher: Batcher,
+    method: Method,
+    delivery: Sender<Batch>,
+    /// Names this run of the collector in tokens.
+    run: String,
+    batches: u64,
+}
+
+impl Flusher {
+    /// A flusher between `queue` and `delivery`. A hand-over waits until the batch before is done.
+    #[must_use]
+    pub fn new(config: &ClickHouseConfig, queue: ChunkReceiver, delivery: Sender<Batch>) -> Self {
+        Self {
+            queue,
+            batcher: Batcher::new(&config.batch),
+            method: if config.compress_requests { Method::Lz4 } else { Method::None },
+            delivery,
+            run: format!("{:016x}", fastrand::u64(..)),
+            batches: 0,
+        }
+    }
+
+    /// Works until every reader is gone and everything was handed over, or delivery is gone.
+    pub fn run(mut self) {
+        let mut is_open = true;
+        while is_open {
+            let now = Instant::now();
+            let complete = match self.queue.pop(self.batcher.time_left(now)) {
+                Ok(chunk) => self.batcher.add(chunk, now),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    is_open = false;
+                    None
+                }
+            };
+            let due = std::iter::from_fn(|| self.batcher.take_due(Instant::now()));
+            let complete: Vec<_> = complete.into_iter().chain(due).collect();
+            if complete.into_iter().any(|batch| !self.hand_over(&batch)) {
+                return;
+            }
+        }
+        while let Some(batch) = self.batcher.take_any() {
+            if !self.hand_over(&batch) {
+                return;
+            }
+        }
+    }
+
+    /// Encodes a batch and waits until delivery takes it; `false` when there is no delivery any more.
+    fn hand_over(&mut self, open: &OpenBatch) -> bool {
+        self.batches += 1;
+        let batch = Batch {
+            token: format!("{}-{}", self.run, self.batches),
+            rows: open.rows(),
+            bytes: encode_batch(&open.chunks, self.method),
+        };
+        self.delivery.send(batch).is_ok()
+    }
+}

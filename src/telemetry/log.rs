@@ -1,0 +1,20 @@
+//! The log: one line an event to standard error, which systemd hands to the journal.
+
+use std::io::{IsTerminal, stderr};
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts the log. `TIDEGATE_LOG` chooses what is logged (`debug`, `warn`, `tidegate::sink=debug`);
+/// without it, `info` of tidegate and `warn` of its libraries.
+pub fn init() {
+    let filter = std::env::var("TIDEGATE_LOG").unwrap_or_else(|_| "warn,tidegate=info".to_owned());
+    let is_terminal = stderr().is_terminal();
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(stderr)
+        .with_ansi(is_terminal)
+        .with_target(false);
+    // The journal stamps lines itself.
+    let started = if is_terminal { log.try_init() } else { log.without_time().try_init() };
+    drop(started); // only a second start fails, and then the first log stays
+}

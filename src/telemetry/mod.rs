@@ -1,0 +1,11 @@
+//! What an operator sees: the table of metrics, the log, and the limit on repeated lines.
+
+mod log;
+mod metrics;
+mod names;
+mod rate_limit;
+
+pub use self::log::init as init_log;
+pub use self::metrics::Metrics;
+pub use names::{METRICS, MetricKind, MetricName, MetricSpec};
+pub use rate_limit::RateLimit;

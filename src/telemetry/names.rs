@@ -1,0 +1,108 @@
+//! The table of metrics: the source of `/metrics`, of `docs/metrics.md` and of the checks on dashboards.
+//!
+//! Labels come from closed sets; an exporter's address is never a label (it is a column, and a row of
+//! `/api/v1/exporters`).
+
+/// What a metric measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Distribution over these buckets.
+    Histogram(&'static [f64]),
+}
+
+impl MetricKind {
+    /// The word for it in the exposition format.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricSpec {
+    /// The whole name; the unit is its last word but `_total`.
+    pub name: &'static str,
+    /// What it measures.
+    pub kind: MetricKind,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it means.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($variant:ident $name:literal $kind:expr, [$($label:literal),*] $help:literal;)*) => {
+        /// A metric, in the order of the table.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(usize)]
+        pub enum MetricName { $(#[doc = $help] $variant,)* }
+
+        impl MetricName {
+            /// Every metric.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
+
+        /// The table, indexed by [`MetricName`].
+        pub const METRICS: &[MetricSpec] = &[$(MetricSpec {
+            name: $name, kind: $kind, labels: &[$($label),*], help: $help,
+        },)*];
+    };
+}
+
+const SECONDS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const MICROS: &[f64] = &[1e-6, 5e-6, 25e-6, 100e-6, 500e-6, 2.5e-3, 10e-3];
+const ROWS: &[f64] = &[10.0, 100.0, 1e3, 5e3, 10e3, 25e3, 50e3, 100e3, 250e3, 500e3, 1e6];
+
+use MetricKind::{Counter, Gauge, Histogram};
+
+metrics! {
+    BuildInfo "tidegate_build_info" Gauge, ["version"] "Always 1; the label tells the version.";
+
+    ReceiveDatagrams "tidegate_receive_datagrams_total" Counter, ["receiver"] "Datagrams received.";
+    ReceiveBytes "tidegate_receive_bytes_total" Counter, ["receiver"] "Bytes of the datagrams received, UDP payload.";
+    ReceiveKernelDropped "tidegate_receive_kernel_dropped_datagrams_total" Counter, ["receiver"] "Datagrams that the kernel dropped, above all because the receive buffer was full.";
+    ReceiveErrors "tidegate_receive_errors_total" Counter, ["receiver"] "Failed reads of a socket.";
+    ReceiveBuffer "tidegate_receive_buffer_bytes" Gauge, ["receiver"] "Receive buffer that the kernel grants each socket.";
+
+    DecodeDatagrams "tidegate_decode_datagrams_total" Counter, ["protocol"] "Datagrams by protocol; `unknown` for those of none.";
+    DecodeFlows "tidegate_decode_flows_total" Counter, ["protocol"] "Flows decoded.";
+    DecodeOptionsRecords "tidegate_decode_options_records_total" Counter, ["protocol"] "Records of options templates decoded.";
+    DecodeTemplatesLearned "tidegate_decode_templates_learned_total" Counter, ["protocol"] "Templates that were new or had changed.";
+    DecodeDroppedDatagrams "tidegate_decode_dropped_datagrams_total" Counter, ["protocol", "reason"] "Datagrams of which nothing was decoded.";
+    DecodeDroppedSets "tidegate_decode_dropped_sets_total" Counter, ["protocol", "reason"] "Sets that were not decoded; the rest of their datagram was.";
+    DecodeDroppedBytes "tidegate_decode_dropped_bytes_total" Counter, ["protocol", "reason"] "Bytes of the datagrams and sets that were not decoded.";
+    DecodeExporters "tidegate_decode_exporters" Gauge, [] "Exporters that state is kept for.";
+    DecodeExportersRefused "tidegate_decode_exporters_refused_datagrams_total" Counter, [] "Datagrams of exporters beyond the number that state is kept for.";
+    DecodeTemplates "tidegate_decode_templates" Gauge, [] "Templates of all exporters.";
+
+    BatchReceivedRows "tidegate_batch_received_rows_total" Counter, [] "Rows that readers handed to the queue, dropped ones included.";
+    BatchEnqueueSeconds "tidegate_batch_enqueue_seconds" Histogram(MICROS), [] "Time to hand a chunk of rows to the queue.";
+    BatchQueueRows "tidegate_batch_queue_rows" Gauge, [] "Rows in the queue.";
+    BatchQueueCapacity "tidegate_batch_queue_capacity_rows" Gauge, [] "Rows that the queue takes.";
+    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `insert_failed` (refused by ClickHouse) or `shutdown` (left when the grace period ended).";
+    BatchFailedRows "tidegate_batch_failed_rows_total" Counter, [] "Rows of batches that ClickHouse refused for good; charges the whole batch.";
+    BatchStoredRows "tidegate_batch_stored_rows_total" Counter, [] "Rows that ClickHouse acknowledged.";
+    BatchStored "tidegate_batch_stored_batches_total" Counter, [] "Batches that ClickHouse acknowledged.";
+    BatchRows "tidegate_batch_rows" Histogram(ROWS), [] "Rows of a batch.";
+    BatchEncodedBytes "tidegate_batch_encoded_bytes_total" Counter, [] "Bytes of encoded batches, after compression.";
+    BatchFlushSeconds "tidegate_batch_flush_seconds" Histogram(SECONDS), [] "Time of one insert, from the request to the answer or its lack.";
+    BatchRetries "tidegate_batch_retries_total" Counter, ["reason"] "Inserts sent again with the same bytes: `refused` (ClickHouse answered) or `no_answer`.";
+    BatchLastSuccess "tidegate_batch_last_success_timestamp_seconds" Gauge, [] "When the last batch was acknowledged, seconds since 1970; 0 before the first.";
+}
+
+impl MetricName {
+    /// Its line in the table.
+    #[must_use]
+    pub const fn spec(self) -> &'static MetricSpec {
+        &METRICS[self as usize]
+    }
+}
