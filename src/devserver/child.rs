@@ -184,7 +184,11 @@ impl DevServer {
         library::terminate(self.child.id())?;
         match self.wait(STOP_WAIT)? {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(StopError::Unclean(status)),
+            Some(status) => {
+                self.remove_temporary_path();
+                Err(StopError::Unclean(status))
+            }
+            // Dropping it kills it.
             None => Err(StopError::Timeout),
         }
     }
@@ -213,7 +217,7 @@ impl DevServer {
 
     fn message(&mut self) -> String {
         let text = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        text.trim().to_owned()
+        text.trim().trim_start_matches("tidegate: ").to_owned()
     }
 
     /// Waits for the process to end; None when it still runs after this time.
@@ -235,7 +239,7 @@ impl DevServer {
         Ok(())
     }
 
-    /// A killed server cannot do that itself.
+    /// A server that did not stop in order may not have done that itself.
     fn remove_temporary_path(&self) {
         if self.options.path.is_none() && !self.ready.path.as_os_str().is_empty() {
             // Best effort: it is in the system's temporary directory.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::directory;
 use super::run::{RunError, RunOptions};
 
 /// Exception code CANNOT_OPEN_FILE, with which the lock of a data directory is refused.
@@ -20,7 +21,7 @@ pub(super) fn explain(text: &str, was_ready: bool, options: &RunOptions, path: &
     if text.contains(CODE_CANNOT_OPEN_FILE) && text.contains("Another server instance") {
         return RunError::PathInUse { path: path.to_owned(), holder: holder(path) };
     }
-    let log = options.path.as_ref().map(|_| path.join(super::run::LOG_NAME));
+    let log = options.path.as_ref().map(|_| path.join(directory::LOG_NAME));
     RunError::Failed { event, text: first_line(text), log }
 }
 
@@ -39,7 +40,7 @@ fn port_in_use(text: &str, options: &RunOptions) -> RunError {
 
 /// The process that the status file of a data directory names, as text for the error.
 pub(super) fn holder(path: &Path) -> String {
-    let status = std::fs::read_to_string(path.join(super::run::STATUS_NAME)).unwrap_or_default();
+    let status = std::fs::read_to_string(path.join(directory::STATUS_NAME)).unwrap_or_default();
     let pid = status.lines().find_map(|line| line.strip_prefix("PID: "));
     pid.map_or_else(
         || "another server".to_owned(),

@@ -11,7 +11,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
@@ -31,9 +31,9 @@ struct LocalResult {
 type QueryStable = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut LocalResult;
 type FreeResult = unsafe extern "C" fn(*mut LocalResult);
 
-/// ClickHouse as a loaded library.
+/// ClickHouse as a loaded library. It is never unloaded: some of its threads outlive the call that started them.
 #[derive(Debug)]
-pub(super) struct Library(libloading::Library);
+pub(super) struct Library(ManuallyDrop<libloading::Library>);
 
 impl Library {
     /// Loads the library and checks that it has the entry points.
@@ -46,7 +46,7 @@ impl Library {
             library.get::<QueryStable>("query_stable_v2")?;
             library.get::<FreeResult>("free_result_v2")?;
         }
-        Ok(Self(library))
+        Ok(Self(ManuallyDrop::new(library)))
     }
 
     /// Runs `clickhouse local` with these arguments until its last statement ends.

@@ -8,6 +8,7 @@
 //! It is not for production: nothing here is needed to run the collector, and the collector never calls it.
 
 mod child;
+mod directory;
 mod failure;
 mod http;
 mod install;

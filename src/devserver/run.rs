@@ -9,52 +9,19 @@
 //! input. They only send an [`Event`]; every decision is made in [`serve`].
 
 use std::ffi::{CString, OsString};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use super::directory::{self, Directory, Log};
 use super::failure;
 use super::library::{self, Library};
-
-/// ClickHouse's messages, in the data directory.
-pub(super) const LOG_NAME: &str = "clickhouse.log";
-
-/// ClickHouse's lock of a data directory; it holds the server's process id.
-pub(super) const STATUS_NAME: &str = "status";
-
-/// The configuration used when none is given, in the data directory.
-const CONFIG_NAME: &str = "tidegate-devserver.xml";
-
-/// Makes sessions look like those of a real server (`clickhouse local` is more permissive), bounds the number of
-/// queries as a stock server does, and keeps caches small enough for a laptop.
-const CONFIG: &str = "\
-<!-- Written by tidegate at every start; give the server a configuration file of your own to change it. -->
-<clickhouse>
-    <users_config>tidegate-devserver.xml</users_config>
-    <max_concurrent_queries>1000</max_concurrent_queries>
-    <mark_cache_size>268435456</mark_cache_size>
-    <profiles><default>
-        <implicit_select>0</implicit_select>
-        <allow_introspection_functions>0</allow_introspection_functions>
-        <storage_file_read_method>pread</storage_file_read_method>
-    </default></profiles>
-    <quotas><default/></quotas>
-    <users><default>
-        <password></password>
-        <networks><ip>::/0</ip></networks>
-        <profile>default</profile>
-        <quota>default</quota>
-        <access_management>1</access_management>
-    </default></users>
-</clickhouse>
-";
 
 /// As large as the main thread's usual stack, for which ClickHouse's parser is written.
 const STACK_BYTES: usize = 8 << 20;
@@ -170,7 +137,10 @@ pub fn run(options: &RunOptions) -> Result<Outcome, RunError> {
         File::open(config).map_err(|source| RunError::Config { path: config.clone(), source })?;
     }
     let directory = Directory::open(options.path.as_deref())?;
-    check_unlocked(&directory.path)?;
+    directory.check_unlocked()?;
+    if options.config_file.is_none() {
+        directory.write_config()?;
+    }
     let library = Library::open(&options.library)
         .map_err(|source| RunError::Library { path: options.library.clone(), source })?;
     let log = Log::open(&directory.path)?;
@@ -272,7 +242,7 @@ fn local_arguments(
     hold: &PipeReader,
     ready: &PipeWriter,
 ) -> Result<Vec<CString>, RunError> {
-    let config = options.config_file.clone().unwrap_or_else(|| path.join(CONFIG_NAME));
+    let config = options.config_file.clone().unwrap_or_else(|| path.join(directory::CONFIG_NAME));
     let statements = format!(
         "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; \
          SELECT version(), getServerPort('http_port'), getServerPort('tcp_port') \
@@ -316,79 +286,4 @@ fn announce(output: &mut File, line: &str, host: IpAddr, path: &Path) -> Result<
         path.display()
     )?;
     Ok(())
-}
-
-/// The data directory; a temporary one is removed when this is dropped.
-struct Directory {
-    path: PathBuf,
-    temporary: bool,
-}
-
-impl Directory {
-    fn open(wanted: Option<&Path>) -> Result<Self, RunError> {
-        let temporary =
-            || std::env::temp_dir().join(format!("tidegate-clickhouse-{:016x}", fastrand::u64(..)));
-        let path = wanted.map_or_else(temporary, Path::to_owned);
-        let prepare = || {
-            // A name of our own must be new and private; one that was asked for may exist.
-            DirBuilder::new().recursive(wanted.is_some()).mode(0o700).create(&path)?;
-            let path = path.canonicalize()?;
-            fs::write(path.join(CONFIG_NAME), CONFIG)?;
-            Ok(path)
-        };
-        match prepare() {
-            Ok(path) => Ok(Self { path, temporary: wanted.is_none() }),
-            Err(source) => Err(RunError::Path { path, source }),
-        }
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if self.temporary {
-            // Best effort: the process ends, and the system cleans its temporary directory anyway.
-            drop(fs::remove_dir_all(&self.path));
-        }
-    }
-}
-
-/// Refuses a directory that another server has locked, before anything of that server's is touched.
-fn check_unlocked(path: &Path) -> Result<(), RunError> {
-    match File::open(path.join(STATUS_NAME)) {
-        Ok(status) if matches!(status.try_lock(), Err(fs::TryLockError::WouldBlock)) => {
-            Err(RunError::PathInUse { path: path.to_owned(), holder: failure::holder(path) })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// ClickHouse's messages. Both standard streams go there while the library runs.
-struct Log {
-    path: PathBuf,
-    file: File,
-    /// What earlier runs wrote.
-    start_bytes: u64,
-}
-
-impl Log {
-    fn open(directory: &Path) -> Result<Self, RunError> {
-        let path = directory.join(LOG_NAME);
-        let open = || {
-            let file = OpenOptions::new().create(true).append(true).open(&path)?;
-            let start_bytes = file.metadata()?.len();
-            Ok((file, start_bytes))
-        };
-        match open() {
-            Ok((file, start_bytes)) => Ok(Self { path, file, start_bytes }),
-            Err(source) => Err(RunError::Path { path: directory.to_owned(), source }),
-        }
-    }
-
-    fn written_since_start(&self) -> io::Result<String> {
-        let mut file = File::open(&self.path)?;
-        file.seek(SeekFrom::Start(self.start_bytes))?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    }
 }
