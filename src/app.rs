@@ -132,10 +132,13 @@ impl App {
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
         self.stop.store(true, Ordering::Relaxed);
-        let is_drained = wait_for(self.readers, deadline) & wait_for(self.sink, deadline);
+        let pending = || self.view.ledger.books().pending();
+        wait_until(deadline, || self.readers.iter().all(JoinHandle::is_finished));
+        // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
+        wait_until(deadline, || pending() == 0 || self.sink.iter().all(JoinHandle::is_finished));
         drop(self.abandon);
-        let left = self.view.ledger.books().pending();
-        if !is_drained || left > 0 {
+        let left = pending();
+        if left > 0 {
             warn!(rows = left, "Grace period is over, rows are left.");
         }
         let books = self.view.ledger.close();
@@ -217,16 +220,10 @@ fn show_state(config: &Config, queue: &ChunkSender, exporters: &Arc<Exporters>, 
     });
 }
 
-/// Joins threads that end before `deadline`; tells whether all did.
-fn wait_for(threads: Vec<JoinHandle<()>>, deadline: Instant) -> bool {
-    let mut are_done = true;
-    for thread in threads {
-        while !thread.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(STOP_POLL_INTERVAL);
-        }
-        are_done &= thread.is_finished() && thread.join().is_ok();
+fn wait_until(deadline: Instant, is_done: impl Fn() -> bool) {
+    while !is_done() && Instant::now() < deadline {
+        std::thread::sleep(STOP_POLL_INTERVAL);
     }
-    are_done
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

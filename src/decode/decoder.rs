@@ -148,3 +148,6 @@ fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Prot
     }
     protocol
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,10 +30,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The management address cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("management: cannot listen on tcp {listen}: {source}; change management.listen")]
+#[error("management: cannot listen on tcp {listen}: {error}; change management.listen")]
 pub struct StartError {
     listen: SocketAddr,
-    source: io::Error,
+    error: io::Error,
 }
 
 /// A bound management server; it stops when it is dropped.
@@ -51,7 +51,7 @@ impl ManagementServer {
     ///
     /// The address is in use or not of this machine.
     pub fn start(listen: SocketAddr, view: Arc<View>) -> Result<Self, StartError> {
-        Self::try_start(listen, view).map_err(|source| StartError { listen, source })
+        Self::try_start(listen, view).map_err(|error| StartError { listen, error })
     }
 
     fn try_start(listen: SocketAddr, view: Arc<View>) -> io::Result<Self> {

@@ -14,12 +14,12 @@ const READ_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A receiver's address cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("receivers.{receiver}: cannot listen on udp {listen}: {source}{advice}")]
+#[error("receivers.{receiver}: cannot listen on udp {listen}: {error}{advice}")]
 pub struct BindError {
     receiver: String,
     listen: SocketAddr,
     advice: &'static str,
-    source: io::Error,
+    error: io::Error,
 }
 
 /// The sockets of one receiver, all on one address.
@@ -28,10 +28,10 @@ pub struct BindError {
 ///
 /// The address is in use or not of this machine, or the port needs a privilege.
 pub fn bind(config: &ReceiverConfig) -> Result<Vec<UdpSocket>, BindError> {
-    bind_all(config).map_err(|source| BindError {
+    bind_all(config).map_err(|error| BindError {
         receiver: config.name.clone(),
         listen: config.listen,
-        advice: match source.kind() {
+        advice: match error.kind() {
             io::ErrorKind::AddrInUse => {
                 "; another process has the port (ss -ulpn shows it): stop it or change `listen`"
             }
@@ -41,7 +41,7 @@ pub fn bind(config: &ReceiverConfig) -> Result<Vec<UdpSocket>, BindError> {
             }
             _ => "",
         },
-        source,
+        error,
     })
 }
 

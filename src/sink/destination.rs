@@ -79,7 +79,7 @@ impl ClickHouse {
         let ClickHouseConfig { endpoint, username, database, .. } = &self.config;
         let advice = match error {
             SchemaError::Differs { .. } => String::new(),
-            SchemaError::ClickHouse(ClickHouseError::Refused { code: 516, .. }) => {
+            SchemaError::ClickHouse(ClickHouseError::Refused { code: 192..=194 | 516, .. }) => {
                 format!("; check clickhouse.username (\"{username}\") and clickhouse.password")
             }
             SchemaError::ClickHouse(ClickHouseError::Refused { code: 60 | 81, .. }) => {

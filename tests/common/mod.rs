@@ -87,7 +87,7 @@ pub fn free_port() -> u16 {
 }
 
 /// The series of `/metrics`, by name with labels.
-pub struct Scrape(BTreeMap<String, f64>);
+pub struct Scrape(BTreeMap<String, String>);
 
 impl Scrape {
     pub fn of(app: &App) -> Self {
@@ -103,7 +103,7 @@ impl Scrape {
     pub fn parse(text: &str) -> Self {
         let series = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         let series = series.map(|line| line.rsplit_once(' ').unwrap());
-        Self(series.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect())
+        Self(series.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
     /// The sum of a metric over the series that have all of `labels`, each as `name="value"`.
@@ -114,7 +114,7 @@ impl Scrape {
         };
         let series: Vec<_> = self.0.iter().filter(|(series, _)| is_meant(series)).collect();
         assert!(!series.is_empty(), "no series {metric} {labels:?}");
-        series.iter().map(|(_, value)| format!("{value:.0}").parse::<u64>().unwrap()).sum()
+        series.iter().map(|(_, value)| value.parse::<u64>().unwrap()).sum()
     }
 
     /// Names of all metrics.

@@ -1,0 +1,358 @@
+//! The decoder on packets built by hand.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::flow::{ChunkWriter, Column, Identity, Row};
+use crate::traffic::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
+
+use super::*;
+use crate::decode::template::TEMPLATES_PER_EXPORTER_MAX;
+
+const NOW_S: u32 = 1_800_000_000;
+const NOW_MS: i64 = NOW_S as i64 * 1_000;
+
+/// A decoder, its exporters and what it wrote.
+struct Bench {
+    decoder: Decoder,
+    exporters: Arc<Exporters>,
+    writer: ChunkWriter,
+    rows: Vec<serde_json::Value>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let exporters = Arc::new(Exporters::default());
+        let options = DecoderOptions {
+            identity: Identity::default(),
+            protocols: Protocol::ALL.into(),
+            skew_max: Duration::from_secs(1_800),
+        };
+        let decoder = Decoder::new(options, Arc::clone(&exporters));
+        Self { decoder, exporters, writer: ChunkWriter::new(3), rows: Vec::new() }
+    }
+
+    fn decode(&mut self, payload: &[u8]) -> Tally {
+        self.decode_from([192, 0, 2, 1].into(), payload)
+    }
+
+    fn decode_from(&mut self, exporter: IpAddr, payload: &[u8]) -> Tally {
+        let datagram = Datagram { exporter, received_ms: NOW_MS, payload };
+        let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
+        self.writer.close_older_than(Duration::ZERO, Instant::now());
+        for chunk in self.writer.take_closed() {
+            let rows = (0..chunk.rows()).map(|row| Row::new(&chunk, row));
+            self.rows.extend(rows.map(|row| serde_json::to_value(row).unwrap()));
+        }
+        tally
+    }
+
+    /// A column of every row.
+    fn column(&self, column: Column) -> Vec<serde_json::Value> {
+        let value = |row: &serde_json::Value| row.get(column.name()).cloned().unwrap_or_default();
+        self.rows.iter().map(value).collect()
+    }
+}
+
+fn ipfix() -> MessageBuilder {
+    MessageBuilder::ipfix(IpfixHeader { export_time_s: NOW_S, sequence: 0, domain_id: 7 })
+}
+
+fn v9() -> MessageBuilder {
+    MessageBuilder::v9(V9Header {
+        uptime_ms: 60_000,
+        export_time_s: NOW_S,
+        sequence: 0,
+        source_id: 7,
+    })
+}
+
+fn dropped(tally: &Tally) -> Vec<(&'static str, u64)> {
+    tally.drops().map(|(reason, dropped)| (reason.label(), dropped.count)).collect()
+}
+
+/// Bytes and packets, one byte each.
+const COUNTERS: [Field; 2] = [Field::new(1, 1), Field::new(2, 1)];
+
+#[test]
+fn integers_of_every_length_are_read() {
+    for length in 1..=8_u16 {
+        let mut bench = Bench::new();
+        let record: Vec<u8> = (1..=8).take(length.into()).collect();
+        bench.decode(
+            &ipfix().template(300, &[Field::new(1, length)]).data_set(300, &[&record]).finish(),
+        );
+        let expected = record.iter().fold(0_u64, |sum, &byte| sum << 8 | u64::from(byte));
+        assert_eq!(bench.rows[0]["bytes"], expected, "{length} bytes");
+    }
+}
+
+#[test]
+fn values_beyond_their_column_are_saturated_not_cut() {
+    let mut bench = Bench::new();
+    let message = ipfix().template(300, &[Field::new(7, 4)]).data_set(300, &[&[0, 1, 0, 80]]);
+    bench.decode(&message.finish());
+    assert_eq!(bench.rows[0]["srcPort"], 65_535);
+}
+
+#[test]
+fn records_with_variable_length_fields_are_found_the_empty_value_included() {
+    let mut bench = Bench::new();
+    let fields = [Field::new(1, 1), Field::new(96, u16::MAX), Field::new(2, 1)];
+    let record = |bytes: u8, name: &[u8]| [&[bytes][..], &variable_length(name), &[1]].concat();
+    let long = vec![b'x'; 300];
+    let records = [record(1, b"http"), record(2, b""), record(3, &long), record(4, b"http")];
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    let tally = bench.decode(&ipfix().template(300, &fields).data_set(300, &records).finish());
+    assert_eq!((tally.flows, dropped(&tally)), (4, vec![]));
+    assert_eq!(bench.column(Column::Bytes), [1, 2, 3, 4]);
+    let names = bench.column(Column::ApplicationName);
+    assert_eq!((&names[0], &names[1], &names[3]), (&"http".into(), &().into(), &"http".into()));
+    assert_eq!(names[2].as_str().map(str::len), Some(300));
+}
+
+#[test]
+fn a_variable_length_that_reaches_beyond_the_set_keeps_the_records_before_it() {
+    let mut bench = Bench::new();
+    let fields = [Field::new(1, 1), Field::new(96, u16::MAX)];
+    let set = [&[1, 2, b'o', b'k'][..], &[2, 200, b'n', b'o']].concat();
+    let tally = bench.decode(&ipfix().template(300, &fields).raw_set(300, &set).finish());
+    assert_eq!((tally.flows, dropped(&tally)), (1, vec![("bad_record", 1)]));
+}
+
+#[test]
+fn a_bad_set_costs_that_set_and_the_ones_before_it_are_kept() {
+    let mut bench = Bench::new();
+    let message = ipfix()
+        .template(300, &COUNTERS)
+        .data_set(300, &[&[1, 1], &[2, 1]])
+        .raw_set(17, &[0; 8])
+        .raw_set(301, &[0; 8])
+        .data_set(300, &[&[3, 1], &[4, 1]])
+        .raw(&[1, 44, 0, 3]);
+    let tally = bench.decode(&message.finish());
+    assert_eq!(bench.column(Column::Bytes), [1, 2, 3, 4]);
+    let expected = vec![("no_template", 1), ("bad_set_length", 1), ("reserved_set", 1)];
+    assert_eq!(dropped(&tally), expected);
+}
+
+#[test]
+fn several_messages_in_one_datagram_are_all_decoded() {
+    let mut bench = Bench::new();
+    let first = ipfix().template(300, &COUNTERS).data_set(300, &[&[1, 1], &[2, 1]]).finish();
+    let second = ipfix().data_set(300, &[&[3, 1], &[4, 1]]).finish();
+    let tally = bench.decode(&[first, second, vec![0; 3]].concat());
+    assert_eq!(
+        (bench.column(Column::Bytes), dropped(&tally)),
+        (vec![1.into(), 2.into(), 3.into(), 4.into()], vec![])
+    );
+    let tally = bench.decode(&[ipfix().finish(), vec![1, 2, 3]].concat());
+    assert_eq!(dropped(&tally), [("trailing_bytes", 1)]);
+}
+
+#[test]
+fn a_netflow_v9_datagram_filled_with_zeros_loses_nothing() {
+    let mut bench = Bench::new();
+    for zeros in 0..9 {
+        let message = v9().template(300, &COUNTERS).data_set(300, &[&[1, 1], &[2, 1]]).declare(99);
+        let tally = bench.decode(&[message.finish(), vec![0; zeros]].concat());
+        assert_eq!((tally.flows, dropped(&tally)), (2, vec![]), "{zeros} zeros");
+    }
+}
+
+#[test]
+fn a_template_belongs_to_exporter_protocol_and_domain() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().template(300, &COUNTERS).finish());
+    let data = ipfix().data_set(300, &[&[1, 1], &[2, 1]]).finish();
+    assert_eq!(bench.decode(&data).flows, 2);
+    assert_eq!(dropped(&bench.decode_from([192, 0, 2, 2].into(), &data)), [("no_template", 1)]);
+    let header = IpfixHeader { export_time_s: NOW_S, sequence: 0, domain_id: 8 };
+    let other_domain = MessageBuilder::ipfix(header).data_set(300, &[&[1, 1], &[2, 1]]).finish();
+    assert_eq!(dropped(&bench.decode(&other_domain)), [("no_template", 1)]);
+    let other_protocol = v9().data_set(300, &[&[1, 1], &[2, 1]]).finish();
+    assert_eq!(dropped(&bench.decode(&other_protocol)), [("no_template", 1)]);
+}
+
+#[test]
+fn readers_share_the_templates_of_an_exporter() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().template(300, &COUNTERS).finish());
+    bench.decoder = Decoder::new(bench.decoder.options.clone(), Arc::clone(&bench.exporters));
+    assert_eq!(bench.decode(&ipfix().data_set(300, &[&[1, 1], &[2, 1]]).finish()).flows, 2);
+}
+
+#[test]
+fn a_redefined_template_is_used_at_once_and_a_refresh_learns_nothing() {
+    let mut bench = Bench::new();
+    let first = ipfix().template(300, &COUNTERS).finish();
+    assert_eq!(bench.decode(&first).templates_learned, 1);
+    let refresh = bench.decode(&first);
+    assert_eq!((refresh.templates, refresh.templates_learned), (1, 0));
+    let wider = ipfix().template(300, &[Field::new(1, 4)]).data_set(300, &[&[0, 0, 1, 0]]);
+    assert_eq!(bench.decode(&wider.finish()).templates_learned, 1);
+    assert_eq!(bench.rows[0]["bytes"], 256);
+}
+
+#[test]
+fn withdrawals_forget_one_template_or_all_of_a_kind() {
+    let mut bench = Bench::new();
+    let learn = ipfix()
+        .templates(&[(300, &COUNTERS), (301, &COUNTERS)])
+        .options_template(400, &[Field::new(149, 4)], &[Field::new(41, 4)])
+        .finish();
+    let has = |bench: &mut Bench, id, length| {
+        dropped(&bench.decode(&ipfix().raw_set(id, &vec![1; length]).finish())).is_empty()
+    };
+    bench.decode(&learn);
+    bench.decode(&ipfix().raw_set(2, &[1, 44, 0, 0]).finish());
+    assert_eq!(
+        [has(&mut bench, 300, 4), has(&mut bench, 301, 4), has(&mut bench, 400, 8)],
+        [false, true, true]
+    );
+    bench.decode(&ipfix().raw_set(3, &[0, 3, 0, 0]).finish());
+    assert_eq!([has(&mut bench, 301, 4), has(&mut bench, 400, 8)], [true, false]);
+    bench.decode(&ipfix().raw_set(2, &[0, 2, 0, 0]).finish());
+    assert!(!has(&mut bench, 301, 4));
+    let exporter = &bench.exporters.list()[0];
+    assert_eq!(exporter.template_count(), 0);
+}
+
+#[test]
+fn templates_that_cannot_be_are_refused_and_their_neighbours_kept() {
+    let mut bench = Bench::new();
+    let reserved = ipfix().templates(&[(255, &COUNTERS), (300, &COUNTERS)]).finish();
+    let tally = bench.decode(&reserved);
+    assert_eq!((tally.templates_learned, dropped(&tally)), (1, vec![("bad_template", 1)]));
+    let empty = v9().raw_set(0, &[1, 45, 0, 0]).finish();
+    assert_eq!(dropped(&bench.decode(&empty)), [("bad_template", 1)]);
+    let without_bytes = ipfix().template(302, &[Field::new(1, 0)]).finish();
+    assert_eq!(dropped(&bench.decode(&without_bytes)), [("bad_template", 1)]);
+    let cut = ipfix().raw_set(2, &[1, 47, 0, 9, 0, 1, 0, 4]).finish();
+    assert_eq!(dropped(&bench.decode(&cut)), [("bad_template", 1)]);
+    let wide = ipfix().template(304, &[Field::new(1, 1); 513]).finish();
+    assert_eq!(dropped(&bench.decode(&wide)), [("bad_template", 1)]);
+}
+
+#[test]
+fn one_exporter_has_a_limited_number_of_templates_and_takes_none_from_others() {
+    let mut bench = Bench::new();
+    let ids = 256..256 + u16::try_from(TEMPLATES_PER_EXPORTER_MAX).unwrap() + 5;
+    let mut refused = 0;
+    for id in ids {
+        let tally = bench.decode(&ipfix().template(id, &COUNTERS).finish());
+        refused += tally.dropped(DropReason::TemplateLimit).count;
+    }
+    assert_eq!(refused, 5);
+    let other = ipfix().template(300, &COUNTERS).finish();
+    assert_eq!(bench.decode_from([192, 0, 2, 9].into(), &other).templates_learned, 1);
+}
+
+#[test]
+fn an_options_record_is_counted_and_is_no_flow() {
+    let mut bench = Bench::new();
+    for builder in [ipfix(), v9()] {
+        let message = builder
+            .options_template(400, &[Field::new(1, 4)], &[Field::new(34, 4)])
+            .data_set(400, &[&[0, 0, 0, 1, 0, 0, 0, 100]]);
+        let tally = bench.decode(&message.finish());
+        assert_eq!((tally.flows, tally.options_records), (0, 1));
+    }
+}
+
+#[test]
+fn an_address_of_zero_yields_to_the_other_family() {
+    let mut bench = Bench::new();
+    let fields = [Field::new(8, 4), Field::new(27, 16)];
+    let v6 = [&[0; 4][..], &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]].concat();
+    let v4 = [&[192, 0, 2, 7][..], &[0; 16]].concat();
+    bench.decode(&ipfix().template(300, &fields).data_set(300, &[&v6, &v4]).finish());
+    assert_eq!(bench.column(Column::SrcAddr), ["2001:db8::1", "192.0.2.7"]);
+    assert_eq!(bench.column(Column::IpProtocolVersion), [6, 4]);
+}
+
+#[test]
+fn a_rate_in_the_record_wins_and_a_rate_of_zero_is_none() {
+    let mut bench = Bench::new();
+    let message =
+        v9().template(300, &[Field::new(34, 4)]).data_set(300, &[&[0, 0, 0, 100], &[0; 4]]);
+    bench.decode(&message.finish());
+    assert_eq!(bench.column(Column::SamplingInterval), [100.0, 1.0]);
+    assert_eq!(bench.column(Column::SamplingProvenance), ["record", "assumed"]);
+}
+
+#[test]
+fn times_of_every_form_are_read() {
+    const NTP_OF_NOW: u64 = (NOW_S as u64 + 2_208_988_800) << 32 | 1 << 31;
+    let millis = NOW_MS.to_be_bytes();
+    let cases: [(u16, &[u8], i64); 4] = [
+        (152, &millis, NOW_MS),
+        (150, &NOW_S.to_be_bytes(), NOW_MS),
+        (154, &NTP_OF_NOW.to_be_bytes(), NOW_MS + 500),
+        (156, &NTP_OF_NOW.to_be_bytes(), NOW_MS + 500),
+    ];
+    for (element, value, expected) in cases {
+        let mut bench = Bench::new();
+        let field = Field::new(element, value.len().try_into().unwrap());
+        bench.decode(&ipfix().template(300, &[field]).data_set(300, &[value]).finish());
+        for column in ["firstSwitched", "deltaSwitched", "lastSwitched"] {
+            assert_eq!(bench.rows[0][column], expected, "element {element}");
+        }
+    }
+}
+
+#[test]
+fn a_set_larger_than_a_chunk_goes_on_in_the_next() {
+    let mut bench = Bench::new();
+    let records: Vec<[u8; 2]> = (0..100).map(|n| [n, 1]).collect();
+    let records: Vec<&[u8]> = records.iter().map(<[u8; 2]>::as_slice).collect();
+    let tally = bench.decode(&ipfix().template(300, &COUNTERS).data_set(300, &records).finish());
+    assert_eq!((tally.flows, bench.rows.len()), (100, 100));
+    assert_eq!(bench.column(Column::Bytes)[99], 99);
+}
+
+#[test]
+fn a_netflow_v5_count_is_checked_against_the_bytes() {
+    let mut bench = Bench::new();
+    let mut datagram = vec![0; 24 + 30 * 48];
+    datagram[..4].copy_from_slice(&[0, 5, 0, 31]);
+    assert_eq!(dropped(&bench.decode(&datagram)), [("bad_count", 1)]);
+    datagram[3] = 30;
+    assert_eq!(bench.decode(&datagram).flows, 30);
+    datagram.extend([1; 5]);
+    assert_eq!(dropped(&bench.decode(&datagram)), [("trailing_bytes", 1)]);
+    datagram[3] = 0;
+    assert_eq!(dropped(&bench.decode(&datagram)), [("bad_count", 1)]);
+}
+
+#[test]
+fn a_netflow_v5_header_tells_the_sampling_rate() {
+    let mut bench = Bench::new();
+    let mut datagram = vec![0; 24 + 48];
+    datagram[..4].copy_from_slice(&[0, 5, 0, 1]);
+    datagram[22..24].copy_from_slice(&[0x40, 100]);
+    bench.decode(&datagram);
+    assert_eq!(bench.rows[0]["samplingInterval"], 100.0);
+    assert_eq!(bench.rows[0]["samplingProvenance"], "header");
+    assert_eq!(bench.rows[0]["samplingAlgorithm"], "SystematicCountBasedSampling");
+}
+
+#[test]
+fn a_protocol_that_the_receiver_leaves_out_is_refused_and_counted() {
+    let mut bench = Bench::new();
+    bench.decoder.options.protocols = vec![Protocol::NetflowV5];
+    let tally = bench.decode(&ipfix().template(300, &COUNTERS).finish());
+    assert_eq!((tally.templates, dropped(&tally)), (0, vec![("protocol_refused", 1)]));
+}
+
+#[test]
+fn no_prefix_of_a_datagram_panics_and_none_is_uncounted() {
+    let whole = ipfix()
+        .template(300, &[Field::new(8, 4), Field::new(96, u16::MAX), Field::enterprise(9, 1, 2)])
+        .data_set(300, &[&[192, 0, 2, 1, 2, b'o', b'k', 0, 0]])
+        .finish();
+    for length in 0..whole.len() {
+        let tally = Bench::new().decode(&whole[..length]);
+        assert_eq!((tally.flows, dropped(&tally).len()), (0, 1), "{length} bytes");
+    }
+}

@@ -1,0 +1,175 @@
+//! The table and the inserts on a real ClickHouse.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::net::UdpSocket;
+use std::sync::atomic::AtomicBool;
+use std::time::UNIX_EPOCH;
+
+use common::{
+    clickhouse, clickhouse_with, query_number, query_row, start, stored_sums, target, wait_until,
+};
+use tidegate::app::App;
+use tidegate::devserver::{DevServer, DevServerOptions};
+use tidegate::flow::{COLUMNS, Kind};
+use tidegate::traffic::{self, Field, IpfixHeader, MessageBuilder, Pace, Spec, Totals};
+
+/// Why the collector cannot go on.
+fn fatal(app: App) -> String {
+    let mut reason = None;
+    wait_until("the collector says why", || {
+        reason = app.fatal();
+        reason.is_some()
+    });
+    app.stop();
+    reason.unwrap().to_string()
+}
+
+fn wait_for_table(app: &App, server: &DevServer) {
+    let is_prepared = "SELECT count() = 1 FROM system.columns WHERE database = 'tidegate' AND table = 'flows' AND name = 'extra'";
+    wait_until("the table is there", || {
+        app.fatal().is_none() && server.query(is_prepared).unwrap() == "1\n"
+    });
+}
+
+#[test]
+fn the_managed_table_has_every_column_and_survives_a_restart() {
+    let server = clickhouse();
+    for _ in 0..2 {
+        let app = start(&server.http_url(), "");
+        wait_for_table(&app, &server);
+        app.stop();
+    }
+    let columns = server.query("SELECT name, type FROM system.columns WHERE database = 'tidegate' AND table = 'flows' ORDER BY position FORMAT TSVRaw").unwrap();
+    let expected: String =
+        COLUMNS.iter().map(|spec| format!("{}\t{}\n", spec.name, spec.kind.sql())).collect();
+    assert_eq!(columns, expected);
+}
+
+#[test]
+fn a_column_of_a_later_version_is_added() {
+    let server = clickhouse();
+    let app = start(&server.http_url(), "");
+    wait_for_table(&app, &server);
+    app.stop();
+    server.query("ALTER TABLE tidegate.flows DROP COLUMN extra").unwrap();
+    let app = start(&server.http_url(), "");
+    wait_for_table(&app, &server);
+    app.stop();
+}
+
+#[test]
+fn a_table_that_differs_stops_the_start_with_the_column_and_the_way_out() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    server
+        .query("CREATE TABLE tidegate.flows (timestamp DateTime, bytes String) ENGINE = Memory")
+        .unwrap();
+    let reason = fatal(start(&server.http_url(), ""));
+    let endpoint = server.http_url();
+    let expected = format!(
+        "ClickHouse at {endpoint}: table tidegate.flows does not fit this version of tidegate: \
+         timestamp is DateTime, must be DateTime64(3, 'UTC'), bytes is String, must be UInt64; \
+         rename the table, and tidegate creates a new one"
+    );
+    assert_eq!(reason, expected);
+}
+
+#[test]
+fn without_manage_schema_nothing_is_created_and_what_is_missing_is_said() {
+    let server = clickhouse();
+    let unmanaged = "manage-schema = false";
+    let reason = fatal(start(&server.http_url(), unmanaged));
+    assert!(reason.contains("refused with code 81"), "{reason}");
+    assert!(
+        reason.ends_with("create tidegate.flows, or set clickhouse.manage-schema = true"),
+        "{reason}"
+    );
+    assert_eq!(
+        query_number(&server, "SELECT count() FROM system.databases WHERE name = 'tidegate'"),
+        0
+    );
+
+    let app = start(&server.http_url(), "");
+    wait_for_table(&app, &server);
+    app.stop();
+    server.query("ALTER TABLE tidegate.flows DROP COLUMN extra, DROP COLUMN vlan").unwrap();
+    let reason = fatal(start(&server.http_url(), unmanaged));
+    assert!(
+        reason.contains(": vlan is missing, extra is missing; let its owner change it"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_restart_of_clickhouse_in_the_middle_loses_and_doubles_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let options =
+        DevServerOptions { path: Some(data.path().join("ch")), ..DevServerOptions::default() };
+    let server = clickhouse_with(&options);
+    let batch = "[clickhouse.batch]\nmax-rows = 2000\nmax-latency = \"50ms\"\n[clickhouse.retry]\ndelay = \"200ms\"";
+    let app = start(&server.http_url(), batch);
+    wait_for_table(&app, &server);
+    let totals = Totals::default();
+    let spec = Spec { flows: Some(150_000), ..Spec::default() };
+    let pace = Pace { flows_per_second: 50_000, duration: None };
+    let server = std::thread::scope(|scope| {
+        let mut server = server;
+        let sending = scope
+            .spawn(|| traffic::run(&spec, target(&app), pace, &AtomicBool::new(false), &totals));
+        for _ in 0..3 {
+            std::thread::sleep(std::time::Duration::from_millis(600));
+            let again = server.options();
+            server.kill().unwrap();
+            server = clickhouse_with(&again);
+        }
+        sending.join().unwrap().unwrap();
+        server
+    });
+    let sent = totals.read();
+    let books = app.stop();
+    assert_eq!((books.received, books.stored), (150_000, 150_000));
+    assert_eq!(stored_sums(&server), (sent.flows, sent.bytes, sent.packets));
+}
+
+/// One record with every element that fills a column, each with a value of its own.
+#[test]
+fn every_element_arrives_in_its_column() {
+    let server = clickhouse();
+    let app = start(&server.http_url(), "");
+    let mut fields = Vec::new();
+    let mut record = Vec::new();
+    let mut expected = Vec::new();
+    for spec in COLUMNS {
+        let Some(source) = spec.sources.first() else { continue };
+        let number = u8::try_from(fields.len() + 1).unwrap();
+        let (length, shown) = match spec.kind {
+            Kind::UInt8 => (1, number.to_string()),
+            Kind::UInt16 if source.id != 61 => (2, number.to_string()),
+            Kind::UInt32 => (4, number.to_string()),
+            Kind::UInt64 => (8, number.to_string()),
+            Kind::Address => (4, format!("::ffff:0.0.0.{number}")),
+            _ => continue, // times, rates and text are tested by themselves
+        };
+        if fields.iter().any(|field: &Field| field.element == source.id) {
+            continue; // one element that fills two columns
+        }
+        fields.push(Field::new(source.id, length));
+        record.extend(vec![0; usize::from(length) - 1]);
+        record.push(number);
+        expected.push((spec.name, shown));
+    }
+    let export_time_s = u32::try_from(UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let message = MessageBuilder::ipfix(IpfixHeader { export_time_s, sequence: 0, domain_id: 7 })
+        .template(300, &fields)
+        .data_set(300, &[&record]);
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&message.finish(), target(&app)).unwrap();
+    wait_until("it is stored", || app.view().ledger.books().stored == 1);
+    app.stop();
+    let names: Vec<_> = expected.iter().map(|(name, _)| format!("toString({name})")).collect();
+    let row = query_row(&server, &format!("SELECT {} FROM tidegate.flows", names.join(", ")));
+    let got: Vec<_> = expected.iter().map(|(name, _)| *name).zip(row).collect();
+    assert!(expected.len() > 30);
+    assert_eq!(got, expected);
+}
