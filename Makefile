@@ -1,0 +1,23 @@
+# tidegate: the two commands of the README, and what developers use.
+
+.PHONY: demo test build bench docs
+
+# Real flows in a real ClickHouse. DEMO_SECONDS=20 make demo ends by itself.
+demo: build
+	./target/release/tidegate clickhouse install
+	./target/release/tidegate demo $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
+
+# Everything. Installs the Debian packages that some tests need, or says what to install and skips them.
+test:
+	tests/install-tools
+	cargo test --locked
+
+build:
+	cargo build --release --locked
+
+bench:
+	cargo bench --locked
+
+# Writes the documents that are generated from the code.
+docs:
+	UPDATE_DOCS=1 cargo test --locked --test contracts
