@@ -12,6 +12,10 @@ use super::errors::ClickHouseError;
 /// one partition can be sent again without doubling.
 const DEDUPLICATION_WINDOW: usize = 1_000;
 
+/// Smaller parts keep all columns in one file. A batch would else be more than a hundred files, and making
+/// and deleting them costs the server more than the rows do (docs/performance.md).
+const WIDE_PART_BYTES_MIN: usize = 128 << 20;
+
 /// Days that flows are kept.
 const TTL_DAYS: usize = 30;
 
@@ -65,7 +69,8 @@ pub fn create_table_sql(database: &str) -> String {
          PARTITION BY toYYYYMMDD(timestamp)\n\
          ORDER BY (tenant, organisation, toStartOfHour(timestamp), exporterAddr, srcAddr, dstAddr)\n\
          TTL toDateTime(timestamp) + INTERVAL {TTL_DAYS} DAY\n\
-         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}",
+         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}, \
+         min_bytes_for_wide_part = {WIDE_PART_BYTES_MIN}",
         columns.join(",\n")
     )
 }
