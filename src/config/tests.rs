@@ -24,6 +24,12 @@ fn an_empty_file_gives_the_documented_defaults() {
 }
 
 #[test]
+fn the_packaged_file_says_the_defaults() {
+    let config = parse(include_str!("../../packaging/tidegate.toml"), &[]).expect("valid");
+    assert_eq!(config, Config::defaults());
+}
+
+#[test]
 fn every_mistake_is_said_at_once_with_line_and_key() {
     let text = r#"
 [receivers.edge]
