@@ -11,6 +11,7 @@ use common::{
     clickhouse, clickhouse_with, query_number, query_row, start, stored_sums, target, wait_until,
 };
 use tidegate::app::App;
+use tidegate::clickhouse::create_table_sql;
 use tidegate::devserver::{DevServer, DevServerOptions};
 use tidegate::flow::{COLUMNS, Kind};
 use tidegate::traffic::{self, Field, IpfixHeader, MessageBuilder, Pace, Spec, Totals};
@@ -98,6 +99,56 @@ fn without_manage_schema_nothing_is_created_and_what_is_missing_is_said() {
     let reason = fatal(start(&server.http_url(), unmanaged));
     assert!(
         reason.contains(": vlan is missing, extra is missing; let its owner change it"),
+        "{reason}"
+    );
+}
+
+/// `default` may do everything, `writer` only what a collector with `manage-schema = false` needs.
+const WRITER_CONFIG: &str = "\
+<clickhouse>
+    <users_config>config.xml</users_config>
+    <profiles><default/></profiles>
+    <quotas><default/></quotas>
+    <users>
+        <default>
+            <password></password>
+            <networks><ip>127.0.0.1</ip></networks>
+            <profile>default</profile>
+            <quota>default</quota>
+        </default>
+        <writer>
+            <password>secret</password>
+            <networks><ip>127.0.0.1</ip></networks>
+            <profile>default</profile>
+            <quota>default</quota>
+            <grants><query>GRANT INSERT ON tidegate.flows</query></grants>
+        </writer>
+    </users>
+</clickhouse>
+";
+
+#[test]
+fn an_insert_grant_is_enough_without_manage_schema_and_too_little_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config_file = folder.path().join("config.xml");
+    std::fs::write(&config_file, WRITER_CONFIG).unwrap();
+    let server = clickhouse_with(&DevServerOptions {
+        config_file: Some(config_file),
+        ..DevServerOptions::default()
+    });
+    server.query("CREATE DATABASE tidegate").unwrap();
+    server.query(&create_table_sql("tidegate")).unwrap();
+    let writer = "username = \"writer\"\npassword = \"secret\"\n";
+    let app = start(&server.http_url(), &format!("{writer}manage-schema = false"));
+    let spec = Spec { flows: Some(1_000), ..Spec::default() };
+    let pace = Pace { flows_per_second: 10_000, duration: None };
+    traffic::run(&spec, target(&app), pace, &AtomicBool::new(false), &Totals::default()).unwrap();
+    assert_eq!(app.stop().stored, 1_000);
+
+    let reason = fatal(start(&server.http_url(), writer));
+    assert!(reason.contains("refused with code 497"), "{reason}");
+    assert!(
+        reason.ends_with("grant it to writer, or set clickhouse.manage-schema = false"),
         "{reason}"
     );
 }

@@ -11,6 +11,7 @@ use crate::flow::{ChunkWriter, Identity};
 
 use super::exporters::{Exporter, Exporters};
 use super::message::MessageReader;
+use super::plan::Output;
 use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
@@ -89,9 +90,7 @@ impl Decoder {
             received_ms: datagram.received_ms,
             now,
             peer,
-            segments,
-            writer,
-            tally: &mut tally,
+            output: Output { writer, tally: &mut tally, segments },
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
         exporter.note(datagram.received_ms, datagram.payload.len(), &tally);
@@ -133,14 +132,14 @@ impl Peer {
 
 fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Protocol> {
     let Some((version, _)) = payload.split_first_chunk::<2>() else {
-        reader.tally.drop(DropReason::Truncated, payload.len());
+        reader.output.tally.drop(DropReason::Truncated, payload.len());
         return None;
     };
     let protocol = Protocol::from_version(u16::from_be_bytes(*version));
     match protocol {
-        None => reader.tally.drop(DropReason::UnknownVersion, payload.len()),
+        None => reader.output.tally.drop(DropReason::UnknownVersion, payload.len()),
         Some(protocol) if !reader.options.protocols.contains(&protocol) => {
-            reader.tally.drop(DropReason::ProtocolRefused, payload.len());
+            reader.output.tally.drop(DropReason::ProtocolRefused, payload.len());
         }
         Some(Protocol::NetflowV5) => netflow_v5::decode(payload, reader),
         Some(Protocol::NetflowV9) => netflow_v9::decode(payload, reader),

@@ -36,11 +36,11 @@ fn decode_message<'a>(
     let header = match read_header(&mut wire) {
         Ok(header) => header,
         Err(_) if !is_first => {
-            reader.tally.drop(DropReason::TrailingBytes, bytes.len());
+            reader.output.tally.drop(DropReason::TrailingBytes, bytes.len());
             return None;
         }
         Err(reason) => {
-            reader.tally.drop(reason, bytes.len());
+            reader.output.tally.drop(reason, bytes.len());
             return None;
         }
     };

@@ -2,14 +2,11 @@
 
 use std::time::Instant;
 
-use crate::flow::ChunkWriter;
-
 use super::clock::Timing;
 use super::decoder::{DecoderOptions, Peer};
-use super::plan::MessageContext;
-use super::records::Segment;
+use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
-use super::tally::{DropReason, Protocol, Tally};
+use super::tally::{DropReason, Protocol};
 use super::template::Templates;
 use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
 use super::wire::Wire;
@@ -25,9 +22,7 @@ pub(super) struct MessageReader<'a> {
     pub(super) received_ms: i64,
     pub(super) now: Instant,
     pub(super) peer: &'a mut Peer,
-    pub(super) segments: &'a mut Vec<Segment>,
-    pub(super) writer: &'a mut ChunkWriter,
-    pub(super) tally: &'a mut Tally,
+    pub(super) output: Output<'a>,
 }
 
 impl<'a> MessageReader<'a> {
@@ -66,24 +61,26 @@ impl<'a> MessageReader<'a> {
         context: &MessageContext<'_>,
         layout_of: impl Fn(u16) -> Option<Layout>,
     ) -> &'b [u8] {
-        let Self { peer, segments, writer, tally, .. } = self;
+        let Self { peer, output, .. } = self;
         let templates = peer.templates(context.protocol, context.domain_id);
         let behind = bytes.len() - message_bytes;
         let mut wire = Wire(bytes);
         while wire.len() > behind {
-            // Exporters fill datagrams with zeros, up to a fixed size or to a multiple of 4.
-            if wire.is_all_zero() {
-                return &[];
+            let rest = &wire.0[..wire.len() - behind];
+            // Exporters fill messages with zeros, up to a fixed size or to a multiple of 4.
+            if Wire(rest).is_all_zero() {
+                return &bytes[message_bytes..];
             }
-            let rest = wire.len();
             let Some((id, body)) = next_set(&mut wire) else {
-                tally.drop(DropReason::BadSetLength, rest - behind);
+                output.tally.drop(DropReason::BadSetLength, rest.len());
                 return &bytes[message_bytes..];
             };
             match layout_of(id) {
-                Some(layout) => learn_set(body, layout, templates, tally),
-                None if id < TEMPLATE_ID_MIN => tally.drop(DropReason::ReservedSet, body.len()),
-                None => read_data_set(id, body, templates, context, segments, writer, tally),
+                Some(layout) => learn_set(body, layout, templates, output.tally),
+                None if id < TEMPLATE_ID_MIN => {
+                    output.tally.drop(DropReason::ReservedSet, body.len());
+                }
+                None => read_data_set(id, body, templates, context, output),
             }
         }
         wire.0
@@ -101,24 +98,22 @@ fn read_data_set(
     body: &[u8],
     templates: Option<&Templates>,
     context: &MessageContext<'_>,
-    segments: &mut Vec<Segment>,
-    writer: &mut ChunkWriter,
-    tally: &mut Tally,
+    output: &mut Output<'_>,
 ) {
     let Some(templates) = templates else {
-        return tally.drop(DropReason::ExporterLimit, body.len());
+        return output.tally.drop(DropReason::ExporterLimit, body.len());
     };
     templates.with(id, |template| {
         let Some(template) = template else {
-            return tally.drop(DropReason::NoTemplate, body.len());
+            return output.tally.drop(DropReason::NoTemplate, body.len());
         };
         if body.len() < template.plan.record_bytes_min() {
-            return tally.drop(DropReason::ShortSet, body.len());
+            return output.tally.drop(DropReason::ShortSet, body.len());
         }
         if template.definition.is_options {
-            tally.options_records += template.plan.count(body, segments, tally);
+            template.plan.count_options(body, output);
         } else {
-            template.plan.write(body, context, segments, writer, tally);
+            template.plan.write_flows(body, context, output);
         }
     });
 }

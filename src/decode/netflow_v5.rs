@@ -56,11 +56,11 @@ struct Header {
 pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
     let mut wire = Wire(payload);
     let Some(header) = read_header(&mut wire) else {
-        return reader.tally.drop(DropReason::Truncated, payload.len());
+        return reader.output.tally.drop(DropReason::Truncated, payload.len());
     };
     let record_bytes = usize::from(header.count) * RECORD_BYTES;
     let Some(records) = wire.take(record_bytes).filter(|records| !records.is_empty()) else {
-        return reader.tally.drop(DropReason::BadCount, payload.len());
+        return reader.output.tally.drop(DropReason::BadCount, payload.len());
     };
     let export_ms =
         i64::from(header.unix_seconds) * 1_000 + i64::from(header.unix_nanos / 1_000_000);
@@ -68,9 +68,9 @@ pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
     let mut context = reader.context(Protocol::NetflowV5, 0, timing);
     context.engine = header.engine;
     context.sampling = Sampling::from_v5_header(header.sampling);
-    PLAN.write(records, &context, reader.segments, reader.writer, reader.tally);
+    PLAN.write_flows(records, &context, &mut reader.output);
     if !wire.is_all_zero() {
-        reader.tally.drop(DropReason::TrailingBytes, wire.len());
+        reader.output.tally.drop(DropReason::TrailingBytes, wire.len());
     }
 }
 

@@ -18,7 +18,7 @@ struct Header {
 pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
     let mut wire = Wire(payload);
     let Some(header) = read_header(&mut wire) else {
-        return reader.tally.drop(DropReason::Truncated, payload.len());
+        return reader.output.tally.drop(DropReason::Truncated, payload.len());
     };
     let timing = reader.timing(i64::from(header.unix_seconds) * 1_000, Some(header.uptime_ms));
     let context = reader.context(Protocol::NetflowV9, header.source_id, timing);

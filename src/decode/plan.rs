@@ -31,6 +31,15 @@ pub(super) struct MessageContext<'a> {
     pub(super) now: Instant,
 }
 
+/// Where decoding writes to.
+#[derive(Debug)]
+pub(super) struct Output<'a> {
+    pub(super) writer: &'a mut ChunkWriter,
+    pub(super) tally: &'a mut Tally,
+    /// Scratch space: where the variable-length fields of a set are.
+    pub(super) segments: &'a mut Vec<Segment>,
+}
+
 /// How to turn the records of one template into columns.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -69,67 +78,58 @@ impl Plan {
     }
 
     /// Counts the records of a set that describes the exporter.
-    pub(super) fn count(&self, set: &[u8], segments: &mut Vec<Segment>, tally: &mut Tally) -> u64 {
-        match &self.shape {
-            Shape::Fixed { record_bytes } => (set.len() / record_bytes) as u64,
+    pub(super) fn count_options(&self, set: &[u8], output: &mut Output<'_>) {
+        let records = match &self.shape {
+            Shape::Fixed { record_bytes } => set.len() / record_bytes,
             Shape::Variable { segment_bytes } => {
-                self.scan(set, segment_bytes, segments, tally);
-                (segments.len() / segment_bytes.len()) as u64
+                self.scan(set, segment_bytes, output);
+                output.segments.len() / segment_bytes.len()
             }
-        }
+        };
+        output.tally.options_records += records as u64;
     }
 
-    /// Writes the records of a set as flows and returns how many.
-    pub(super) fn write(
+    /// Writes the records of a set as flows.
+    pub(super) fn write_flows(
         &self,
         set: &[u8],
         context: &MessageContext<'_>,
-        segments: &mut Vec<Segment>,
-        writer: &mut ChunkWriter,
-        tally: &mut Tally,
+        output: &mut Output<'_>,
     ) {
         match &self.shape {
             &Shape::Fixed { record_bytes } => {
                 let mut rest = &set[..set.len() - set.len() % record_bytes];
                 while !rest.is_empty() {
-                    let (chunk, room) = writer.chunk_for(context.timing.timestamp_ms, context.now);
+                    let (chunk, room) =
+                        output.writer.chunk_for(context.timing.timestamp_ms, context.now);
                     let (bytes, later) = rest.split_at(rest.len().min(room * record_bytes));
-                    self.write_records(
-                        &FixedRecords { bytes, record_bytes },
-                        context,
-                        chunk,
-                        tally,
-                    );
+                    let records = FixedRecords { bytes, record_bytes };
+                    output.tally.flows += self.write_records(&records, context, chunk);
                     rest = later;
                 }
             }
             Shape::Variable { segment_bytes } => {
-                self.scan(set, segment_bytes, segments, tally);
+                self.scan(set, segment_bytes, output);
                 let segments_per_record = segment_bytes.len();
-                let mut rest = &segments[..];
+                let mut rest = &output.segments[..];
                 while !rest.is_empty() {
-                    let (chunk, room) = writer.chunk_for(context.timing.timestamp_ms, context.now);
+                    let (chunk, room) =
+                        output.writer.chunk_for(context.timing.timestamp_ms, context.now);
                     let (segments, later) =
                         rest.split_at(rest.len().min(room * segments_per_record));
                     let records = VariableRecords { set, segments, segments_per_record };
-                    self.write_records(&records, context, chunk, tally);
+                    output.tally.flows += self.write_records(&records, context, chunk);
                     rest = later;
                 }
             }
         }
     }
 
-    fn scan(
-        &self,
-        set: &[u8],
-        segment_bytes: &[usize],
-        segments: &mut Vec<Segment>,
-        tally: &mut Tally,
-    ) {
-        let scanned = scan(set, segment_bytes, segments);
+    fn scan(&self, set: &[u8], segment_bytes: &[usize], output: &mut Output<'_>) {
+        let scanned = scan(set, segment_bytes, output.segments);
         let rest = &set[scanned..];
         if rest.len() >= self.record_bytes_min() && rest.iter().any(|&byte| byte != 0) {
-            tally.drop(DropReason::BadRecord, rest.len());
+            output.tally.drop(DropReason::BadRecord, rest.len());
         }
     }
 
@@ -138,8 +138,7 @@ impl Plan {
         records: &impl Records,
         context: &MessageContext<'_>,
         chunk: &mut Chunk,
-        tally: &mut Tally,
-    ) {
+    ) -> u64 {
         let count = records.count();
         context.write(count, chunk);
         for step in &self.steps {
@@ -147,7 +146,7 @@ impl Plan {
         }
         self.write_derived(count, context, chunk);
         chunk.finish(count);
-        tally.flows += count as u64;
+        count as u64
     }
 
     /// Columns that follow from others.

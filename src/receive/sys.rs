@@ -140,3 +140,49 @@ impl std::fmt::Debug for DatagramBatch {
         f.debug_struct("DatagramBatch").field("lengths", &self.lengths).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let receiver = UdpSocket::bind("[::1]:0").unwrap();
+        let sender = UdpSocket::bind("[::1]:0").unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        (receiver, sender)
+    }
+
+    #[test]
+    fn datagrams_of_every_length_come_with_their_source() {
+        let (receiver, sender) = pair();
+        let lengths = [0, 1, 1_400, 65_507];
+        for length in lengths {
+            sender.send(&vec![7; length]).unwrap();
+        }
+        let mut batch = DatagramBatch::new();
+        assert_eq!(batch.receive(&receiver, true).unwrap(), 4);
+        let got: Vec<_> = batch.iter().map(|(source, bytes)| (source, bytes.len())).collect();
+        let source: IpAddr = Ipv6Addr::LOCALHOST.into();
+        assert_eq!(got, lengths.map(|length| (source, length)));
+        let error = batch.receive(&receiver, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(batch.iter().count(), 0);
+    }
+
+    #[test]
+    fn what_a_full_receive_buffer_drops_is_counted_to_the_datagram() {
+        let (receiver, sender) = pair();
+        socket2::SockRef::from(&receiver).set_recv_buffer_size(16 << 10).unwrap();
+        for _ in 0..200 {
+            sender.send(&[7; 1_400]).unwrap();
+        }
+        let dropped = kernel_drops(&receiver).unwrap();
+        let mut batch = DatagramBatch::new();
+        let mut received = 0;
+        while let Ok(count) = batch.receive(&receiver, false) {
+            received += count;
+        }
+        assert!(dropped > 0 && received > 0);
+        assert_eq!(received + dropped as usize, 200);
+    }
+}
