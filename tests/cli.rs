@@ -3,8 +3,10 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use common::{
     Collector, TIDEGATE, clickhouse, clickhouse_with, config_text, free_port, tidegate, wait_until,
@@ -132,6 +134,33 @@ fn the_demo_ends_by_itself_with_balanced_books() {
     let sent = last.strip_prefix("demo: sent ").unwrap().split(',').next().unwrap();
     assert!(sent.parse::<u64>().unwrap() > 10_000, "{last}");
     assert_eq!(last, format!("demo: sent {sent}, stored {sent}, dropped 0"));
+}
+
+#[test]
+fn an_interrupted_demo_stops_in_order_and_leaves_no_process() {
+    drop(clickhouse()); // installs the library
+    let mut demo = Command::new(TIDEGATE).arg("demo").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("flows/s"), "{first}");
+    let children = children_of(demo.id());
+    assert_eq!(children.len(), 1, "ClickHouse is the only child");
+    assert!(
+        Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap().success()
+    );
+    let last = lines.map(Result::unwrap).last().unwrap();
+    assert!(last.starts_with("demo: sent ") && last.ends_with(", dropped 0"), "{last}");
+    assert_eq!(demo.wait().unwrap().code(), Some(0));
+    assert!(!Path::new(&format!("/proc/{}", children[0])).exists());
+}
+
+fn children_of(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let children = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap();
+        text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    tasks.flat_map(children).collect()
 }
 
 #[test]

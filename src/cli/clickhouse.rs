@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::config::parse_duration;
 use crate::devserver::{self, InstallError, Outcome, RunOptions};
 
 /// Exit code of a server that was ended before it had stopped in order.
@@ -47,7 +48,7 @@ struct RunArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     listen_host: IpAddr,
     /// Longest time for an orderly stop, such as 20s or 500ms; then the process ends with exit code 3
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time)]
     stop_timeout: Duration,
     /// Stop when standard input ends, so that the server does not outlive what started it
     #[arg(long)]
@@ -109,31 +110,12 @@ fn find_library() -> Result<Option<PathBuf>, InstallError> {
     Ok(devserver::installed(&devserver::cache_directory()?))
 }
 
+fn time(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).ok_or("expected a number with ms, s or m, such as 20s")
+}
+
 fn failed(error: &dyn Display) -> ExitCode {
     // There is no other place to say it.
     drop(writeln!(io::stderr().lock(), "tidegate: {error}"));
     ExitCode::FAILURE
-}
-
-/// Whole seconds or milliseconds with their unit.
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let millis =
-        text.strip_suffix("ms").and_then(|number| number.parse().ok()).map(Duration::from_millis);
-    let seconds =
-        || text.strip_suffix('s').and_then(|number| number.parse().ok()).map(Duration::from_secs);
-    millis.or_else(seconds).ok_or_else(|| "expected a number with s or ms, such as 20s".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit() {
-        assert_eq!(parse_time("20s"), Ok(Duration::from_secs(20)));
-        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
-        for text in ["20", "s", "-1s", "1m", ""] {
-            assert!(parse_time(text).is_err(), "{text}");
-        }
-    }
 }

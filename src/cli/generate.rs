@@ -11,7 +11,7 @@ use clap::ValueEnum;
 /// Each exporter has a socket.
 const EXPORTERS_MAX: u64 = 50_000;
 
-/// Sends flow exports of synthetic exporters, until --flows or --seconds if given.
+/// Send flow exports of synthetic exporters, until --flows or --seconds if given
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address and port of the collector.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::traffic::replay::{Replay, Report, Timing};
 
-/// Sends the UDP payloads of a pcap or pcapng file.
+/// Send the UDP payloads of a pcap or pcapng file again
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Capture to send.

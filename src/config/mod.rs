@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
 pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig};
-pub use values::{show_bytes, show_duration};
+pub use values::{parse_duration, show_bytes, show_duration};
 
 use document::Document;
 

@@ -9,7 +9,8 @@ const SIZE_UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
 
 /// A whole number and a unit: ms, s, m, h or d.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
     parse_with_unit(text, &DURATION_UNITS).map(Duration::from_millis)
 }
 
