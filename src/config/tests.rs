@@ -87,12 +87,12 @@ fn the_environment_overrides_the_file() {
 #[test]
 fn values_are_shown_as_they_are_written() {
     for (text, millis) in [("1500ms", 1_500), ("2s", 2_000), ("5m", 300_000), ("1d", 86_400_000)] {
-        assert_eq!(values::parse_duration(text), Some(Duration::from_millis(millis)));
+        assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)));
         assert_eq!(show_duration(Duration::from_millis(millis)), text);
     }
     assert_eq!(values::parse_bytes("32MiB"), Some(32 << 20));
     assert_eq!(show_bytes(32 << 20), "32MiB");
     for wrong in ["", "5", "s", "5 weeks", "-1s", "99999999999999999999s", "1.5s"] {
-        assert_eq!(values::parse_duration(wrong), None, "{wrong}");
+        assert_eq!(parse_duration(wrong), None, "{wrong}");
     }
 }
