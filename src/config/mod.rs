@@ -1,6 +1,6 @@
 //! The configuration: a TOML file and the environment, parsed into types that cannot be wrong.
 //!
-//! Each section reads its own keys through a [`Section`], which collects every mistake instead of
+//! Each section reads its own keys through a `Section`, which collects every mistake instead of
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
 mod document;
