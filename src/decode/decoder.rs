@@ -11,6 +11,7 @@ use crate::flow::{ChunkWriter, Identity};
 
 use super::exporters::{Exporter, Exporters};
 use super::message::MessageReader;
+use super::options::SamplingRates;
 use super::plan::Output;
 use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
@@ -46,6 +47,14 @@ pub struct Decoder {
     exporters: Arc<Exporters>,
     peers: HashMap<IpAddr, Peer>,
     segments: Vec<Segment>,
+}
+
+/// What is kept of one observation domain.
+#[derive(Debug)]
+pub(super) struct Domain<'a> {
+    pub(super) templates: &'a Templates,
+    /// Of the whole exporter.
+    pub(super) rates: &'a SamplingRates,
 }
 
 /// What this reader looked up for one exporter, so that the shared tables are asked once.
@@ -117,7 +126,13 @@ impl Peer {
         Self { exporter, templates: HashMap::new(), is_shared }
     }
 
-    pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
+    /// The rates that the exporter announced.
+    pub(super) fn rates(&self) -> &SamplingRates {
+        &self.exporter.sampling_rates
+    }
+
+    /// The state of an observation domain, unless it is beyond a limit.
+    pub(super) fn domain(&mut self, protocol: Protocol, domain_id: u32) -> Option<Domain<'_>> {
         if self.is_shared {
             return None;
         }
@@ -126,7 +141,7 @@ impl Peer {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(self.exporter.templates(protocol, domain_id)?),
         };
-        Some(&**templates)
+        Some(Domain { templates, rates: &self.exporter.sampling_rates })
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::options::SamplingRates;
 use super::tally::{Protocol, Tally};
 use super::template::Templates;
 
@@ -36,6 +37,7 @@ pub struct Exporter {
     last_seen_ms: AtomicI64,
     template_count: Arc<AtomicUsize>,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
+    pub(super) sampling_rates: SamplingRates,
 }
 
 /// All exporters of the process.
@@ -118,6 +120,7 @@ impl Exporter {
             last_seen_ms: AtomicI64::new(0),
             template_count: Arc::default(),
             domains: RwLock::default(),
+            sampling_rates: SamplingRates::default(),
         }
     }
 

@@ -45,8 +45,8 @@ fn decode_message<'a>(
         }
     };
     let timing = reader.timing(i64::from(header.export_seconds) * 1_000, None);
-    let context = reader.context(Protocol::Ipfix, header.domain_id, timing);
-    let behind = reader.read_sets(wire.0, header.length - HEADER_BYTES, &context, layout_of);
+    let mut context = reader.context(Protocol::Ipfix, header.domain_id, timing);
+    let behind = reader.read_sets(wire.0, header.length - HEADER_BYTES, &mut context, layout_of);
     (!behind.is_empty()).then_some(behind)
 }
 

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::clock::Timing;
-use super::decoder::{DecoderOptions, Peer};
+use super::decoder::{DecoderOptions, Domain, Peer};
+use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
 use super::tally::{DropReason, Protocol};
-use super::template::Templates;
 use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
 use super::wire::Wire;
 
@@ -31,14 +31,14 @@ impl<'a> MessageReader<'a> {
         Timing::new(export_ms, self.received_ms, uptime_ms, self.options.skew_max)
     }
 
-    /// The context of a message without engine and sampling.
+    /// The context of a message, with the sampling rate that options records announced.
     pub(super) fn context(
         &self,
         protocol: Protocol,
         domain_id: u32,
         timing: Timing,
     ) -> MessageContext<'a> {
-        MessageContext {
+        let mut context = MessageContext {
             protocol,
             identity: &self.options.identity,
             exporter_addr: self.exporter_addr,
@@ -46,8 +46,11 @@ impl<'a> MessageReader<'a> {
             engine: (0, 0),
             timing,
             sampling: Sampling::ASSUMED,
+            rates: RateLookup::default(),
             now: self.now,
-        }
+        };
+        context.use_rates(self.peer.rates().lookup(domain_id, self.received_ms));
+        context
     }
 
     /// Decodes the sets of a message, which are the first `message_bytes` of `bytes`, and returns what
@@ -58,11 +61,11 @@ impl<'a> MessageReader<'a> {
         &mut self,
         bytes: &'b [u8],
         message_bytes: usize,
-        context: &MessageContext<'_>,
+        context: &mut MessageContext<'_>,
         layout_of: impl Fn(u16) -> Option<Layout>,
     ) -> &'b [u8] {
         let Self { peer, output, .. } = self;
-        let templates = peer.templates(context.protocol, context.domain_id);
+        let domain = peer.domain(context.protocol, context.domain_id);
         let behind = bytes.len() - message_bytes;
         let mut wire = Wire(bytes);
         while wire.len() > behind {
@@ -76,11 +79,11 @@ impl<'a> MessageReader<'a> {
                 return &bytes[message_bytes..];
             };
             match layout_of(id) {
-                Some(layout) => learn_set(body, layout, templates, output.tally),
+                Some(layout) => learn_set(body, layout, domain.as_ref(), output.tally),
                 None if id < TEMPLATE_ID_MIN => {
                     output.tally.drop(DropReason::ReservedSet, body.len());
                 }
-                None => read_data_set(id, body, templates, context, output),
+                None => read_data_set(id, body, domain.as_ref(), context, output),
             }
         }
         wire.0
@@ -96,14 +99,14 @@ fn next_set<'a>(wire: &mut Wire<'a>) -> Option<(u16, &'a [u8])> {
 fn read_data_set(
     id: u16,
     body: &[u8],
-    templates: Option<&Templates>,
-    context: &MessageContext<'_>,
+    domain: Option<&Domain<'_>>,
+    context: &mut MessageContext<'_>,
     output: &mut Output<'_>,
 ) {
-    let Some(templates) = templates else {
+    let Some(domain) = domain else {
         return output.tally.drop(DropReason::ExporterLimit, body.len());
     };
-    templates.with(id, |template| {
+    domain.templates.with(id, |template| {
         let Some(template) = template else {
             return output.tally.drop(DropReason::NoTemplate, body.len());
         };
@@ -111,7 +114,15 @@ fn read_data_set(
             return output.tally.drop(DropReason::ShortSet, body.len());
         }
         if template.definition.is_options {
-            template.plan.count_options(body, output);
+            let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
+            let has_room = template.plan.read_options(body, output, |records| {
+                template.options.learn(records, domain.rates, domain_id, now_ms)
+            });
+            if !has_room {
+                output.tally.drop(DropReason::OptionsLimit, body.len());
+            }
+            // Flows of the same message are counted by it already.
+            context.use_rates(domain.rates.lookup(domain_id, now_ms));
         } else {
             template.plan.write_flows(body, context, output);
         }

@@ -12,6 +12,7 @@ mod ipfix;
 mod message;
 mod netflow_v5;
 mod netflow_v9;
+mod options;
 mod plan;
 mod records;
 mod sampling;

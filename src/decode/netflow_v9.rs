@@ -21,8 +21,8 @@ pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
         return reader.output.tally.drop(DropReason::Truncated, payload.len());
     };
     let timing = reader.timing(i64::from(header.unix_seconds) * 1_000, Some(header.uptime_ms));
-    let context = reader.context(Protocol::NetflowV9, header.source_id, timing);
-    reader.read_sets(wire.0, wire.len(), &context, layout_of);
+    let mut context = reader.context(Protocol::NetflowV9, header.source_id, timing);
+    reader.read_sets(wire.0, wire.len(), &mut context, layout_of);
 }
 
 fn layout_of(set_id: u16) -> Option<Layout> {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::flow::{COLUMNS, Chunk, ChunkWriter, Column, Identity, Kind, Read};
 
 use super::clock::Timing;
+use super::options::RateLookup;
 use super::records::{
     FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
 };
@@ -26,7 +27,10 @@ pub(super) struct MessageContext<'a> {
     /// NetFlow v5 engine type and id.
     pub(super) engine: (u8, u8),
     pub(super) timing: Timing,
+    /// The rate of records that name no other.
     pub(super) sampling: Sampling,
+    /// The rates of samplers that records name.
+    pub(super) rates: RateLookup,
     /// When decoding of the datagram began.
     pub(super) now: Instant,
 }
@@ -77,16 +81,26 @@ impl Plan {
         }
     }
 
-    /// Counts the records of a set that describes the exporter.
-    pub(super) fn count_options(&self, set: &[u8], output: &mut Output<'_>) {
-        let records = match &self.shape {
-            Shape::Fixed { record_bytes } => set.len() / record_bytes,
+    /// Gives the records of a set that describes the exporter to `learn`, and returns what it says.
+    pub(super) fn read_options<T>(
+        &self,
+        set: &[u8],
+        output: &mut Output<'_>,
+        learn: impl FnOnce(&dyn Records) -> T,
+    ) -> T {
+        let records: &dyn Records = match &self.shape {
+            &Shape::Fixed { record_bytes } => {
+                let bytes = &set[..set.len() - set.len() % record_bytes];
+                &FixedRecords { bytes, record_bytes }
+            }
             Shape::Variable { segment_bytes } => {
                 self.scan(set, segment_bytes, output);
-                output.segments.len() / segment_bytes.len()
+                let segments_per_record = segment_bytes.len();
+                &VariableRecords { set, segments: output.segments, segments_per_record }
             }
         };
-        output.tally.options_records += records as u64;
+        output.tally.options_records += records.count() as u64;
+        learn(records)
     }
 
     /// Writes the records of a set as flows.
@@ -175,6 +189,12 @@ impl Plan {
 }
 
 impl MessageContext<'_> {
+    /// Sets the rates that the exporter announced.
+    pub(super) fn use_rates(&mut self, rates: RateLookup) {
+        self.sampling = Sampling::from_options(rates.of_domain());
+        self.rates = rates;
+    }
+
     /// The columns that all records of the message share.
     fn write(&self, count: usize, chunk: &mut Chunk) {
         let Identity { tenant, organisation, zone, system } = self.identity;
@@ -228,8 +248,12 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
             place: places[index],
         })
     });
-    let steps_max = if spec.kind == Kind::Address { usize::MAX } else { 1 };
-    found.take(steps_max).collect()
+    match spec.kind {
+        Kind::Address => found.collect(),
+        // Each source writes where it knows a rate, over what less preferred ones wrote.
+        Kind::Float64 => found.collect::<Vec<_>>().into_iter().rev().collect(),
+        _ => found.take(1).collect(),
+    }
 }
 
 /// Whether a field of this length can be read so. RFC 7011 section 6.2 lets integers shrink.
@@ -238,9 +262,12 @@ fn is_readable(read: Read, length: u16) -> bool {
         Read::Address => matches!(length, 4 | 16),
         Read::NtpMicros | Read::NtpNanos => length == 8,
         Read::Uptime => (1..=4).contains(&length),
-        Read::Unsigned | Read::Seconds | Read::Millis | Read::Direction | Read::Rate => {
-            (1..=8).contains(&length) || length == VARIABLE_LENGTH
-        }
+        Read::Unsigned
+        | Read::Seconds
+        | Read::Millis
+        | Read::Direction
+        | Read::Rate
+        | Read::Sampler => (1..=8).contains(&length) || length == VARIABLE_LENGTH,
         Read::LowByte | Read::HighByte | Read::Text => length > 0,
     }
 }

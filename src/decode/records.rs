@@ -21,11 +21,19 @@ pub(super) enum Place {
 pub(super) trait Records {
     fn count(&self) -> usize;
 
+    /// The field at `place` of one record.
+    fn value(&self, record: usize, place: Place) -> &[u8];
+
     /// The field at `place` of every record.
-    fn values(&self, place: Place) -> impl Iterator<Item = &[u8]>;
+    fn values(&self, place: Place) -> impl Iterator<Item = &[u8]>
+    where
+        Self: Sized;
 
     /// The same for a field whose length is `N`.
-    fn arrays<const N: usize>(&self, place: Place) -> impl Iterator<Item = [u8; N]> {
+    fn arrays<const N: usize>(&self, place: Place) -> impl Iterator<Item = [u8; N]>
+    where
+        Self: Sized,
+    {
         // Invariant: `place` has length N; the shape of a record is checked before it is read.
         self.values(place).map(|value| value.first_chunk::<N>().copied().unwrap_or([0; N]))
     }
@@ -44,10 +52,15 @@ impl Records for FixedRecords<'_> {
         self.bytes.len() / self.record_bytes
     }
 
+    fn value(&self, record: usize, place: Place) -> &[u8] {
+        let (offset, length) = fixed(place);
+        let start = record * self.record_bytes + offset;
+        &self.bytes[start..start + length]
+    }
+
     #[inline]
     fn values(&self, place: Place) -> impl Iterator<Item = &[u8]> {
-        // Invariant: a template without variable-length fields has only fixed places.
-        let Place::Fixed { offset, length, .. } = place else { unreachable!("variable place") };
+        let (offset, length) = fixed(place);
         self.bytes
             .chunks_exact(self.record_bytes)
             .map(move |record| &record[offset..offset + length])
@@ -67,16 +80,35 @@ impl Records for VariableRecords<'_> {
         self.segments.len() / self.segments_per_record
     }
 
+    fn value(&self, record: usize, place: Place) -> &[u8] {
+        self.value_in(&self.segments[record * self.segments_per_record..], place)
+    }
+
     #[inline]
     fn values(&self, place: Place) -> impl Iterator<Item = &[u8]> {
-        self.segments.chunks_exact(self.segments_per_record).map(move |record| match place {
+        let records = self.segments.chunks_exact(self.segments_per_record);
+        records.map(move |record| self.value_in(record, place))
+    }
+}
+
+impl VariableRecords<'_> {
+    #[inline]
+    fn value_in(&self, record: &[Segment], place: Place) -> &[u8] {
+        match place {
             Place::Fixed { segment, offset, length } => {
                 let start = record[segment].start + offset;
                 &self.set[start..start + length]
             }
             Place::Variable { segment } => &self.set[record[segment].variable.clone()],
-        })
+        }
     }
+}
+
+/// Offset and length of a field in records that have only such.
+fn fixed(place: Place) -> (usize, usize) {
+    // Invariant: a template without variable-length fields has only fixed places.
+    let Place::Fixed { offset, length, .. } = place else { unreachable!("variable place") };
+    (offset, length)
 }
 
 /// One segment of one record: fixed-length fields and the variable-length field behind them.

@@ -14,8 +14,20 @@ impl Sampling {
     /// Nobody said a rate: every packet is taken to be counted.
     pub(super) const ASSUMED: Self = Self { interval: 1.0, provenance: "assumed", algorithm: "" };
 
-    /// The rate of a record, wherever the message's would have come from.
+    /// The record itself has a rate.
     pub(super) const RECORD: &'static str = "record";
+
+    /// The exporter announced the rate in options records.
+    pub(super) const OPTIONS: &'static str = "options";
+
+    /// A rate that the exporter announced, if it did.
+    pub(super) fn from_options(interval: Option<f64>) -> Self {
+        interval.map_or(Self::ASSUMED, |interval| Self {
+            interval,
+            provenance: Self::OPTIONS,
+            algorithm: "",
+        })
+    }
 
     /// From the NetFlow v5 header: two bits of mode, fourteen of interval. A mode without an interval,
     /// or an interval of 0, says nothing.

@@ -31,7 +31,14 @@ impl Step {
             Read::Address => self.address(records, chunk),
             Read::Text => self.text(records, chunk),
             Read::Direction => self.direction(records, chunk),
-            Read::Rate => rate(place, records, &context.sampling, chunk),
+            // A rate of 0 is no rate.
+            Read::Rate => rates(place, records, chunk, Sampling::RECORD, |rate| {
+                #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+                (rate != 0).then_some(rate as f64)
+            }),
+            Read::Sampler => rates(place, records, chunk, Sampling::OPTIONS, |sampler| {
+                if sampler == 0 { None } else { context.rates.of_sampler(sampler) }
+            }),
             Read::LowByte => {
                 self.each(records, chunk, |value| [value.last().copied().unwrap_or(0)])
             }
@@ -141,21 +148,31 @@ fn map_ipv4([a, b, c, d]: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-/// A rate of 0 is no rate: the message's own stays.
-fn rate(place: Place, records: &impl Records, message: &Sampling, chunk: &mut Chunk) {
+/// Writes rate and provenance where `rate_of` knows one. Neighbours mostly have the same value.
+fn rates(
+    place: Place,
+    records: &impl Records,
+    chunk: &mut Chunk,
+    provenance: &str,
+    rate_of: impl Fn(u64) -> Option<f64>,
+) {
     let count = records.count();
-    let from_record = chunk.intern(Column::SamplingProvenance, Sampling::RECORD).to_le_bytes();
+    let provenance = chunk.intern(Column::SamplingProvenance, provenance).to_le_bytes();
+    let mut last = (0, rate_of(0));
     let mut known = vec![false; count];
     let (out, _) = chunk.extend(Column::SamplingInterval, count).as_chunks_mut::<8>();
-    for_each_unsigned(place, records, |row, rate| {
-        known[row] = rate != 0;
-        #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-        let interval = if rate == 0 { message.interval } else { rate as f64 };
-        out[row] = interval.to_le_bytes();
+    for_each_unsigned(place, records, |row, value| {
+        if last.0 != value {
+            last = (value, rate_of(value));
+        }
+        if let Some(rate) = last.1 {
+            known[row] = true;
+            out[row] = rate.to_le_bytes();
+        }
     });
     let (out, _) = chunk.extend(Column::SamplingProvenance, count).as_chunks_mut::<2>();
     for (out, _) in out.iter_mut().zip(known).filter(|(_, known)| *known) {
-        *out = from_record;
+        *out = provenance;
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use super::options::OptionsReader;
 use super::plan::Plan;
 
 /// Fields of one template. The widest of the captures that decoding is tested on has 89; a template's
@@ -18,6 +19,10 @@ pub(super) const FIELDS_MAX: usize = 512;
 /// Templates of one exporter over all its observation domains. Open vSwitch announces 89; the limit
 /// keeps a spoofer who announces all 65,280 ids of many domains below 50 MiB.
 pub(super) const TEMPLATES_PER_EXPORTER_MAX: usize = 4_096;
+
+/// Enterprise number of scope fields of NetFlow v9: their types are numbers of their own, not elements
+/// (RFC 3954 section 6.1). No enterprise has it.
+pub(super) const NETFLOW_V9_SCOPE: u32 = u32::MAX;
 
 /// One field of a template: RFC 3954 section 5.2, RFC 7011 section 3.2.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +51,8 @@ pub(super) struct Definition {
 pub(super) struct Template {
     pub(super) definition: Definition,
     pub(super) plan: Plan,
+    /// Reads the records of an options template; finds nothing in others.
+    pub(super) options: OptionsReader,
 }
 
 type Table = HashMap<u16, Arc<Template>>;
@@ -94,7 +101,8 @@ impl Templates {
             self.exporter_templates.fetch_add(1, Ordering::Relaxed);
         }
         let plan = Plan::compile(&definition.fields);
-        table.insert(definition.id, Arc::new(Template { definition, plan }));
+        let options = OptionsReader::compile(&definition.fields);
+        table.insert(definition.id, Arc::new(Template { definition, plan, options }));
         self.table.store(Arc::new(table));
         Learned::Changed
     }

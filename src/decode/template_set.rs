@@ -1,7 +1,10 @@
 //! Template and options template sets: RFC 3954 sections 5.2 and 6.1, RFC 7011 sections 3.4.1 and 3.4.2.
 
+use super::decoder::Domain;
 use super::tally::{DropReason, Tally};
-use super::template::{Definition, FIELDS_MAX, Field, Learned, Templates, VARIABLE_LENGTH};
+use super::template::{
+    Definition, FIELDS_MAX, Field, Learned, NETFLOW_V9_SCOPE, Templates, VARIABLE_LENGTH,
+};
 use super::wire::Wire;
 
 /// Lowest id of a template; the ids below are set ids, RFC 7011 section 3.4.1.
@@ -46,10 +49,10 @@ enum Record {
 pub(super) fn learn_set(
     set: &[u8],
     layout: Layout,
-    templates: Option<&Templates>,
+    domain: Option<&Domain<'_>>,
     tally: &mut Tally,
 ) {
-    let Some(templates) = templates else {
+    let Some(Domain { templates, .. }) = domain else {
         return tally.drop(DropReason::ExporterLimit, set.len());
     };
     let mut wire = Wire(set);
@@ -100,10 +103,14 @@ fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Option<Record> {
         return Some(Record::Padding);
     }
     let id = wire.u16()?;
+    let mut scope_count = 0;
     let field_count = match layout {
         Layout::NetflowV9Data => usize::from(wire.u16()?),
         // Lengths in bytes of the scope fields and the option fields; a field takes 4.
-        Layout::NetflowV9Options => (usize::from(wire.u16()?) + usize::from(wire.u16()?)) / 4,
+        Layout::NetflowV9Options => {
+            scope_count = usize::from(wire.u16()?) / 4;
+            scope_count + usize::from(wire.u16()?) / 4
+        }
         Layout::IpfixData | Layout::IpfixOptions => {
             let count = wire.u16()?;
             if count == 0 {
@@ -115,7 +122,11 @@ fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Option<Record> {
             usize::from(count)
         }
     };
-    let fields = (0..field_count).map(|_| read_field(wire, layout)).collect::<Option<Vec<_>>>()?;
+    let fields = (0..field_count).map(|_| read_field(wire, layout)).collect::<Option<Vec<_>>>();
+    let mut fields = fields?;
+    for scope in fields.iter_mut().take(scope_count) {
+        scope.enterprise = NETFLOW_V9_SCOPE;
+    }
     Some(Record::Template(Definition { id, fields, is_options: layout.is_options() }))
 }
 

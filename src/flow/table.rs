@@ -7,7 +7,8 @@ use Kind::{
     Address, Float64, Int64, Text, TextMap, Time, UInt8, UInt16, UInt32, UInt32List, UInt64,
 };
 use Read::{
-    Direction, HighByte, LowByte, Millis, NtpMicros, NtpNanos, Rate, Seconds, Unsigned, Uptime,
+    Direction, HighByte, LowByte, Millis, NtpMicros, NtpNanos, Rate, Sampler, Seconds, Unsigned,
+    Uptime,
 };
 
 /// The ClickHouse type of a column and how a chunk stores it.
@@ -92,6 +93,8 @@ pub enum Read {
     Direction,
     /// A sampling rate, one packet in N; 0 means that the exporter does not know.
     Rate,
+    /// A sampler whose rate the exporter announces in options records; 0 is none.
+    Sampler,
     /// UTF-8 text, trailing zero bytes cut.
     Text,
     /// The upper byte of the 16-bit ICMP type and code.
@@ -210,8 +213,8 @@ columns! {
     TcpFlags "tcpFlags" UInt16 [from(6, "tcpControlBits", Unsigned)] "All TCP flags seen, ORed (RFC 9293 section 3.1).";
     Tos "tos" UInt8 [from(5, "ipClassOfService", Unsigned)] "Type of service or traffic class: DSCP in the upper six bits.";
     SamplingAlgorithm "samplingAlgorithm" Text [] "How packets were chosen.";
-    SamplingInterval "samplingInterval" Float64 [from(34, "samplingInterval", Rate), from(50, "samplerRandomInterval", Rate)] "One packet in this many was looked at; `bytes * samplingInterval` estimates the traffic.";
-    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `header` or `assumed`.";
+    SamplingInterval "samplingInterval" Float64 [from(34, "samplingInterval", Rate), from(50, "samplerRandomInterval", Rate), from(48, "samplerId", Sampler), from(302, "selectorId", Sampler)] "One packet in this many was looked at; `bytes * samplingInterval` estimates the traffic.";
+    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `options`, `header` or `assumed`.";
     Application "application" Text [] "Application.";
     SrcLocality "srcLocality" Text [] "`PUBLIC` or `PRIVATE` source.";
     DstLocality "dstLocality" Text [] "`PUBLIC` or `PRIVATE` destination.";

@@ -281,6 +281,64 @@ fn a_rate_in_the_record_wins_and_a_rate_of_zero_is_none() {
     assert_eq!(bench.column(Column::SamplingProvenance), ["record", "assumed"]);
 }
 
+/// A v9 exporter announces samplers 1 (1:100) and 2 (1:200), with the router as scope.
+fn announce_samplers() -> MessageBuilder {
+    v9().options_template(
+        400,
+        &[Field::new(1, 4)],
+        &[Field::new(48, 1), Field::new(49, 1), Field::new(50, 4)],
+    )
+    .data_set(400, &[&[0, 0, 0, 0, 1, 2, 0, 0, 0, 100], &[0, 0, 0, 0, 2, 2, 0, 0, 0, 200]])
+}
+
+#[test]
+fn records_that_name_a_sampler_get_its_rate() {
+    let mut bench = Bench::new();
+    bench.decode(&announce_samplers().finish());
+    let data =
+        v9().template(300, &[Field::new(48, 1)]).data_set(300, &[&[1], &[2], &[1], &[7], &[0]]);
+    bench.decode(&data.declare(9).finish());
+    let rates = bench.column(Column::SamplingInterval);
+    assert_eq!(rates[..5], [100.0, 200.0, 100.0, 1.0, 1.0]);
+    let provenance = bench.column(Column::SamplingProvenance);
+    assert_eq!(provenance[..5], ["options", "options", "options", "assumed", "assumed"]);
+}
+
+#[test]
+fn records_that_name_no_sampler_get_the_rate_of_their_domain() {
+    let mut bench = Bench::new();
+    let selector = ipfix()
+        .options_template(400, &[Field::new(149, 4)], &[Field::new(305, 4), Field::new(306, 4)])
+        .data_set(400, &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 63]]);
+    bench.decode(&selector.finish());
+    bench.decode(&ipfix().template(300, &COUNTERS).data_set(300, &[&[1, 1], &[1, 1]]).finish());
+    assert_eq!(bench.column(Column::SamplingInterval), [64.0, 64.0]);
+    assert_eq!(bench.column(Column::SamplingProvenance), ["options", "options"]);
+}
+
+#[test]
+fn a_rate_in_the_record_wins_over_the_sampler() {
+    let mut bench = Bench::new();
+    bench.decode(&announce_samplers().finish());
+    let fields = [Field::new(48, 1), Field::new(34, 2)];
+    bench.decode(&v9().template(300, &fields).data_set(300, &[&[1, 0, 10], &[1, 0, 0]]).finish());
+    assert_eq!(bench.column(Column::SamplingInterval)[..2], [10.0, 100.0]);
+    assert_eq!(bench.column(Column::SamplingProvenance)[..2], ["record", "options"]);
+}
+
+#[test]
+fn scope_fields_of_netflow_v9_are_not_taken_for_elements() {
+    let mut bench = Bench::new();
+    // Scope type 2 is an interface, element 2 a packet count; element 34 behind it is the rate.
+    let message = v9()
+        .options_template(400, &[Field::new(2, 4)], &[Field::new(34, 4), Field::new(35, 1)])
+        .data_set(400, &[&[0, 0, 0, 9, 0, 0, 0, 10, 1]])
+        .template(300, &COUNTERS)
+        .data_set(300, &[&[1, 1], &[1, 1]]);
+    bench.decode(&message.finish());
+    assert_eq!(bench.column(Column::SamplingInterval), [10.0, 10.0]);
+}
+
 #[test]
 fn times_of_every_form_are_read() {
     const NTP_OF_NOW: u64 = (NOW_S as u64 + 2_208_988_800) << 32 | 1 << 31;
