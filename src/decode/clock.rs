@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The year 2300, where ClickHouse's `DateTime64` ends.
+const TIME_END_MS: i64 = 10_413_792_000_000;
+
 /// The times of one message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timing {
@@ -45,10 +48,19 @@ impl Timing {
         self.timestamp_ms - i64::from(now_ms.wrapping_sub(event_ms) as i32)
     }
 
-    /// A time of the exporter's clock.
+    /// A time of the exporter's clock; one that cannot be, or 0, is taken to be the export time.
     #[must_use]
-    pub fn at_absolute(&self, event_ms: i64) -> i64 {
-        event_ms.saturating_add(self.correction_ms)
+    pub fn at_absolute(&self, event_ms: u64) -> i64 {
+        match i64::try_from(event_ms) {
+            Ok(event_ms @ 1..TIME_END_MS) => event_ms + self.correction_ms,
+            _ => self.timestamp_ms,
+        }
+    }
+
+    /// A time so long before the export, RFC 5102 section 5.9.9.
+    #[must_use]
+    pub fn before_export(&self, micros: u64) -> i64 {
+        self.timestamp_ms - i64::try_from(micros / 1_000).unwrap_or(0)
     }
 }
 

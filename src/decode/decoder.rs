@@ -49,14 +49,6 @@ pub struct Decoder {
     segments: Vec<Segment>,
 }
 
-/// What is kept of one observation domain.
-#[derive(Debug)]
-pub(super) struct Domain<'a> {
-    pub(super) templates: &'a Templates,
-    /// Of the whole exporter.
-    pub(super) rates: &'a SamplingRates,
-}
-
 /// What this reader looked up for one exporter, so that the shared tables are asked once.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -131,17 +123,36 @@ impl Peer {
         &self.exporter.sampling_rates
     }
 
-    /// The state of an observation domain, unless it is beyond a limit.
-    pub(super) fn domain(&mut self, protocol: Protocol, domain_id: u32) -> Option<Domain<'_>> {
+    /// Whether templates of this exporter are kept at all.
+    pub(super) fn keeps_templates(&self) -> bool {
+        !self.is_shared
+    }
+
+    /// The templates of an observation domain that announced some.
+    pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
+        match self.templates.entry((protocol, domain_id)) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                Some(vacant.insert(self.exporter.known_templates(protocol, domain_id)?))
+            }
+        }
+    }
+
+    /// The same for a domain that is about to announce some, unless that is beyond a limit.
+    pub(super) fn learn_templates(
+        &mut self,
+        protocol: Protocol,
+        domain_id: u32,
+    ) -> Option<&Templates> {
         if self.is_shared {
             return None;
         }
-        let key = (protocol, domain_id);
-        let templates = match self.templates.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(self.exporter.templates(protocol, domain_id)?),
-        };
-        Some(Domain { templates, rates: &self.exporter.sampling_rates })
+        match self.templates.entry((protocol, domain_id)) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                Some(vacant.insert(self.exporter.new_templates(protocol, domain_id)?))
+            }
+        }
     }
 }
 

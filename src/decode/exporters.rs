@@ -162,14 +162,24 @@ impl Exporter {
         account.tally.add(tally);
     }
 
-    /// The templates of one observation domain, or `None` when it has too many domains.
-    pub(super) fn templates(&self, protocol: Protocol, domain_id: u32) -> Option<Arc<Templates>> {
-        let key = (protocol, domain_id);
+    /// The templates of an observation domain that announced some.
+    pub(super) fn known_templates(
+        &self,
+        protocol: Protocol,
+        domain_id: u32,
+    ) -> Option<Arc<Templates>> {
         let known = self.domains.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(templates) = known.get(&key) {
-            return Some(Arc::clone(templates));
-        }
-        drop(known);
+        known.get(&(protocol, domain_id)).map(Arc::clone)
+    }
+
+    /// The templates of an observation domain, made if it has none yet; `None` when the exporter has too
+    /// many domains.
+    pub(super) fn new_templates(
+        &self,
+        protocol: Protocol,
+        domain_id: u32,
+    ) -> Option<Arc<Templates>> {
+        let key = (protocol, domain_id);
         let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
             return None;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::clock::Timing;
-use super::decoder::{DecoderOptions, Domain, Peer};
+use super::decoder::{DecoderOptions, Peer};
 use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
@@ -13,6 +13,9 @@ use super::wire::Wire;
 
 /// Bytes of a set header: id and length, RFC 3954 section 5.2 and RFC 7011 section 3.3.2.
 const SET_HEADER_BYTES: usize = 4;
+
+/// The shortest message header, that of IPFIX, RFC 7011 section 3.1.
+const MESSAGE_HEADER_BYTES_MIN: usize = 16;
 
 /// Everything that decoding one datagram reads and writes.
 #[derive(Debug)]
@@ -54,9 +57,8 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Decodes the sets of a message, which are the first `message_bytes` of `bytes`, and returns what
-    /// lies behind them. A set that cannot be decoded is tallied and stepped over; one that the message
-    /// cuts but the datagram holds is taken whole (there are exporters that count their padding only
-    /// once). `layout_of` tells template sets by their id.
+    /// lies behind them. A set that cannot be decoded is tallied and stepped over. `layout_of` tells
+    /// template sets by their id.
     pub(super) fn read_sets<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -64,67 +66,73 @@ impl<'a> MessageReader<'a> {
         context: &mut MessageContext<'_>,
         layout_of: impl Fn(u16) -> Option<Layout>,
     ) -> &'b [u8] {
-        let Self { peer, output, .. } = self;
-        let domain = peer.domain(context.protocol, context.domain_id);
+        // There are exporters that count the padding of the last set in its length only. What lies
+        // behind the message is too short to be another one then.
         let behind = bytes.len() - message_bytes;
-        let mut wire = Wire(bytes);
-        while wire.len() > behind {
-            let rest = &wire.0[..wire.len() - behind];
+        let is_last = behind < MESSAGE_HEADER_BYTES_MIN;
+        let mut wire = Wire(if is_last { bytes } else { &bytes[..message_bytes] });
+        let end = if is_last { behind } else { 0 };
+        while wire.len() > end {
             // Exporters fill messages with zeros, up to a fixed size or to a multiple of 4.
-            if Wire(rest).is_all_zero() {
-                return &bytes[message_bytes..];
+            if wire.skip_zeros() {
+                continue;
             }
+            let rest = wire.len() - end;
             let Some((id, body)) = next_set(&mut wire) else {
-                output.tally.drop(DropReason::BadSetLength, rest.len());
-                return &bytes[message_bytes..];
+                self.output.tally.drop(DropReason::BadSetLength, rest);
+                break;
             };
-            match layout_of(id) {
-                Some(layout) => learn_set(body, layout, domain.as_ref(), output.tally),
-                None if id < TEMPLATE_ID_MIN => {
-                    output.tally.drop(DropReason::ReservedSet, body.len());
-                }
-                None => read_data_set(id, body, domain.as_ref(), context, output),
-            }
+            self.read_set(id, body, context, layout_of(id));
         }
-        wire.0
+        &bytes[message_bytes..]
+    }
+
+    fn read_set(
+        &mut self,
+        id: u16,
+        body: &[u8],
+        context: &mut MessageContext<'_>,
+        layout: Option<Layout>,
+    ) {
+        let Self { peer, output, .. } = self;
+        let set_bytes = SET_HEADER_BYTES + body.len();
+        if let Some(layout) = layout {
+            match peer.learn_templates(context.protocol, context.domain_id) {
+                Some(templates) => learn_set(body, layout, templates, output.tally),
+                None => output.tally.drop(DropReason::ExporterLimit, set_bytes),
+            }
+            return;
+        }
+        if id < TEMPLATE_ID_MIN {
+            return output.tally.drop(DropReason::ReservedSet, set_bytes);
+        }
+        let templates = peer.templates(context.protocol, context.domain_id);
+        let Some(template) = templates.and_then(|templates| templates.get(id)) else {
+            let is_kept = peer.keeps_templates();
+            let reason = if is_kept { DropReason::NoTemplate } else { DropReason::ExporterLimit };
+            return output.tally.drop(reason, set_bytes);
+        };
+        if body.len() < template.plan.record_bytes_min() {
+            return output.tally.drop(DropReason::ShortSet, set_bytes);
+        }
+        if !template.definition.is_options {
+            return template.plan.write_flows(body, context, output);
+        }
+        let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
+        let has_room = template.plan.read_options(body, output, |records| {
+            template.options.learn(records, peer.rates(), domain_id, now_ms)
+        });
+        if !has_room {
+            output.tally.drop(DropReason::OptionsLimit, set_bytes);
+        }
+        // What they say holds for the flows of the same message too.
+        context.use_rates(peer.rates().lookup(domain_id, now_ms));
     }
 }
 
+/// The next set; `None` when its length is shorter than its header or reaches beyond the bytes.
 fn next_set<'a>(wire: &mut Wire<'a>) -> Option<(u16, &'a [u8])> {
     let (id, length) = (wire.u16()?, usize::from(wire.u16()?));
     let body = wire.take(length.checked_sub(SET_HEADER_BYTES)?)?;
     Some((id, body))
-}
-
-fn read_data_set(
-    id: u16,
-    body: &[u8],
-    domain: Option<&Domain<'_>>,
-    context: &mut MessageContext<'_>,
-    output: &mut Output<'_>,
-) {
-    let Some(domain) = domain else {
-        return output.tally.drop(DropReason::ExporterLimit, body.len());
-    };
-    domain.templates.with(id, |template| {
-        let Some(template) = template else {
-            return output.tally.drop(DropReason::NoTemplate, body.len());
-        };
-        if body.len() < template.plan.record_bytes_min() {
-            return output.tally.drop(DropReason::ShortSet, body.len());
-        }
-        if template.definition.is_options {
-            let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
-            let has_room = template.plan.read_options(body, output, |records| {
-                template.options.learn(records, domain.rates, domain_id, now_ms)
-            });
-            if !has_room {
-                output.tally.drop(DropReason::OptionsLimit, body.len());
-            }
-            // Flows of the same message are counted by it already.
-            context.use_rates(domain.rates.lookup(domain_id, now_ms));
-        } else {
-            template.plan.write_flows(body, context, output);
-        }
-    });
 }

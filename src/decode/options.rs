@@ -1,19 +1,17 @@
 //! What an exporter says about itself in records of options templates: here, its sampling rates.
 //!
-//! Kept per exporter and shared by all readers; looked up without a lock, copied and swapped when
-//! something changes. An entry that is not announced any more expires, so that a rate that was switched
+//! Kept per exporter and shared by all readers; a message looks at the rates as they were when it came,
+//! and a change copies them. An entry that is not announced any more expires, so that a rate that was switched
 //! off does not scale traffic for ever.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use arc_swap::ArcSwap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::records::{Place, Records, Shape};
 use super::template::Field;
 
 /// Rates of one exporter. A chassis announces one for each sampler and line card.
-const RATES_MAX: usize = 4_096;
+const RATES_MAX: usize = 512;
 
 /// A rate counts for this long after it was announced. Devices announce at least every 30 minutes.
 const AGE_MAX_MS: i64 = 3_600_000;
@@ -40,8 +38,7 @@ type Rates = HashMap<RateKey, Rate>;
 /// The sampling rates of one exporter.
 #[derive(Debug, Default)]
 pub(super) struct SamplingRates {
-    rates: ArcSwap<Rates>,
-    learning: Mutex<()>,
+    rates: RwLock<Arc<Rates>>,
 }
 
 /// The rates at one moment, for the records of one message.
@@ -54,28 +51,34 @@ pub(super) struct RateLookup {
 
 impl SamplingRates {
     pub(super) fn lookup(&self, domain_id: u32, now_ms: i64) -> RateLookup {
-        RateLookup { rates: self.rates.load_full(), domain_id, now_ms }
+        RateLookup { rates: self.current(), domain_id, now_ms }
+    }
+
+    fn current(&self) -> Arc<Rates> {
+        Arc::clone(&self.rates.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes a rate. An interval of 0 takes it back. Returns whether there was room.
     fn learn(&self, key: RateKey, interval: f64, now_ms: i64) -> bool {
-        let known = self.rates.load().get(&key).copied();
+        let known = self.current().get(&key).copied();
         let is_fresh = |rate: Rate| rate.interval == interval && now_ms - rate.seen_ms < REFRESH_MS;
         if known.is_some_and(is_fresh) || known.is_none() && interval == 0.0 {
             return true;
         }
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rates = Rates::clone(&self.rates.load());
-        rates.retain(|_, rate| now_ms - rate.seen_ms < AGE_MAX_MS);
+        let mut shared = self.rates.write().unwrap_or_else(PoisonError::into_inner);
+        let rates = Arc::make_mut(&mut shared);
         if interval == 0.0 {
             rates.remove(&key);
-        } else if rates.len() < RATES_MAX || rates.contains_key(&key) {
-            rates.insert(key, Rate { interval, seen_ms: now_ms });
-        } else {
-            return false;
+            return true;
         }
-        self.rates.store(Arc::new(rates));
-        true
+        if rates.len() >= RATES_MAX {
+            rates.retain(|_, rate| now_ms - rate.seen_ms < AGE_MAX_MS);
+        }
+        let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
+        if has_room {
+            rates.insert(key, Rate { interval, seen_ms: now_ms });
+        }
+        has_room
     }
 }
 

@@ -60,7 +60,7 @@ enum IpVersion {
     /// All addresses are of this version.
     Always(u8),
     /// Each record has its own.
-    OfSource,
+    OfAddresses,
 }
 
 impl Plan {
@@ -90,7 +90,8 @@ impl Plan {
     ) -> T {
         let records: &dyn Records = match &self.shape {
             &Shape::Fixed { record_bytes } => {
-                let bytes = &set[..set.len() - set.len() % record_bytes];
+                let (bytes, behind) = set.split_at(set.len() - set.len() % record_bytes);
+                output.tally.note_rest(behind);
                 &FixedRecords { bytes, record_bytes }
             }
             Shape::Variable { segment_bytes } => {
@@ -112,7 +113,8 @@ impl Plan {
     ) {
         match &self.shape {
             &Shape::Fixed { record_bytes } => {
-                let mut rest = &set[..set.len() - set.len() % record_bytes];
+                let (mut rest, behind) = set.split_at(set.len() - set.len() % record_bytes);
+                output.tally.note_rest(behind);
                 while !rest.is_empty() {
                     let (chunk, room) =
                         output.writer.chunk_for(context.timing.timestamp_ms, context.now);
@@ -144,6 +146,8 @@ impl Plan {
         let rest = &set[scanned..];
         if rest.len() >= self.record_bytes_min() && rest.iter().any(|&byte| byte != 0) {
             output.tally.drop(DropReason::BadRecord, rest.len());
+        } else {
+            output.tally.note_rest(rest);
         }
     }
 
@@ -179,7 +183,7 @@ impl Plan {
         match self.ip_version {
             IpVersion::AsSent => {}
             IpVersion::Always(version) => chunk.fill(Column::IpProtocolVersion, count, [version]),
-            IpVersion::OfSource => steps::ip_version_of_source(chunk, count),
+            IpVersion::OfAddresses => steps::ip_version_of_addresses(chunk, count),
         }
     }
 
@@ -230,38 +234,39 @@ impl IpVersion {
             (true, _, _) | (false, false, false) => Self::AsSent,
             (false, true, false) => Self::Always(4),
             (false, false, true) => Self::Always(6),
-            (false, true, true) => Self::OfSource,
+            (false, true, true) => Self::OfAddresses,
         }
     }
 }
 
-/// The steps that fill `column`. The preferred element wins; of several address elements the first one
-/// with an address does.
+/// The steps that fill `column`. The preferred element wins, and of several of its fields the first one:
+/// where a record describes a tunnelled packet, the outer header comes first.
 fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
     let spec = &COLUMNS[column as usize];
     let found = spec.sources.iter().filter_map(|source| {
-        let is_source = |field: &Field| field.enterprise == 0 && field.id == source.id;
+        let is_source = |field: &Field| {
+            field.enterprise == 0 && field.id == source.id && is_readable(source.read, field.length)
+        };
         let index = fields.iter().position(is_source)?;
-        is_readable(source.read, fields[index].length).then(|| Step {
-            column,
-            read: source.read,
-            place: places[index],
-        })
+        Some((index, Step { column, read: source.read, place: places[index] }))
     });
+    let mut found: Vec<(usize, Step)> = found.collect();
     match spec.kind {
-        Kind::Address => found.collect(),
-        // Each source writes where it knows a rate, over what less preferred ones wrote.
-        Kind::Float64 => found.collect::<Vec<_>>().into_iter().rev().collect(),
-        _ => found.take(1).collect(),
+        // Each writes where the ones before it had none. Both families: the outer header comes first.
+        Kind::Address => found.sort_by_key(|(index, _)| *index),
+        // Each writes where it knows a rate, over what less preferred ones wrote.
+        Kind::Float64 => found.reverse(),
+        _ => found.truncate(1),
     }
+    found.into_iter().map(|(_, step)| step).collect()
 }
 
 /// Whether a field of this length can be read so. RFC 7011 section 6.2 lets integers shrink.
 fn is_readable(read: Read, length: u16) -> bool {
     match read {
         Read::Address => matches!(length, 4 | 16),
-        Read::NtpMicros | Read::NtpNanos => length == 8,
-        Read::Uptime => (1..=4).contains(&length),
+        Read::Ntp => length == 8,
+        Read::Uptime | Read::MicrosBefore => (1..=4).contains(&length),
         Read::Unsigned
         | Read::Seconds
         | Read::Millis

@@ -7,7 +7,7 @@ use super::records::{Place, Records};
 use super::sampling::Sampling;
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
-const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
+const NTP_EPOCH_SECONDS: u64 = 2_208_988_800;
 
 /// Copies one element of every record into one column.
 #[derive(Clone, Copy, Debug)]
@@ -42,21 +42,25 @@ impl Step {
             Read::LowByte => {
                 self.each(records, chunk, |value| [value.last().copied().unwrap_or(0)])
             }
-            Read::HighByte => {
-                self.each(records, chunk, |value| [value.first().copied().unwrap_or(0)])
-            }
+            Read::HighByte => self.each(records, chunk, |value| match value {
+                [.., high, _low] => [*high],
+                _ => [0],
+            }),
             Read::Uptime => {
                 let at = |value: u64| timing.at_uptime(u32::try_from(value).unwrap_or(u32::MAX));
                 times(column, place, records, chunk, at);
             }
             Read::Seconds => times(column, place, records, chunk, |seconds| {
-                timing.at_absolute(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000))
+                timing.at_absolute(seconds.saturating_mul(1_000))
             }),
-            Read::Millis => times(column, place, records, chunk, |millis| {
-                timing.at_absolute(i64::try_from(millis).unwrap_or(i64::MAX))
-            }),
-            Read::NtpMicros | Read::NtpNanos => {
-                times(column, place, records, chunk, |ntp| timing.at_absolute(ntp_to_unix_ms(ntp)))
+            Read::Millis => {
+                times(column, place, records, chunk, |millis| timing.at_absolute(millis));
+            }
+            Read::Ntp => {
+                times(column, place, records, chunk, |ntp| timing.at_absolute(ntp_to_unix_ms(ntp)));
+            }
+            Read::MicrosBefore => {
+                times(column, place, records, chunk, |micros| timing.before_export(micros));
             }
         }
     }
@@ -92,9 +96,12 @@ impl Step {
     fn direction(&self, records: &impl Records, chunk: &mut Chunk) {
         let ingress = chunk.intern(self.column, "INGRESS").to_le_bytes();
         let egress = chunk.intern(self.column, "EGRESS").to_le_bytes();
-        self.each(records, chunk, |value| match value.last() {
-            Some(0) => ingress,
-            Some(1) => egress,
+        self.each(records, chunk, |value| match value {
+            [high @ .., low] if high.iter().all(|&byte| byte == 0) => match low {
+                0 => ingress,
+                1 => egress,
+                _ => [0; 2],
+            },
             _ => [0; 2],
         });
     }
@@ -118,33 +125,38 @@ pub(super) fn copy(chunk: &mut Chunk, from: Column, to: Column, count: usize) {
     chunk.extend(to, count).copy_from_slice(&source);
 }
 
-/// 4 for a mapped source address, 6 for another one, 0 without.
-pub(super) fn ip_version_of_source(chunk: &mut Chunk, count: usize) {
+/// 4 for a mapped source address, 6 for another one; without a source the destination tells.
+pub(super) fn ip_version_of_addresses(chunk: &mut Chunk, count: usize) {
     let version = |address: &[u8; 16]| match address {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => 4,
         address if *address == [0; 16] => 0,
         _ => 6,
     };
-    let (sources, _) = chunk.extend(Column::SrcAddr, count).as_chunks::<16>();
-    let versions: Vec<u8> = sources.iter().map(version).collect();
+    let mut versions = vec![0; count];
+    for column in [Column::SrcAddr, Column::DstAddr] {
+        let (addresses, _) = chunk.extend(column, count).as_chunks::<16>();
+        for (known, address) in versions.iter_mut().zip(addresses).filter(|(known, _)| **known == 0)
+        {
+            *known = version(address);
+        }
+    }
     chunk.extend(Column::IpProtocolVersion, count).copy_from_slice(&versions);
 }
 
 fn write_where_unknown(out: &mut [[u8; 16]], addresses: impl Iterator<Item = [u8; 16]>) {
     for (out, address) in out.iter_mut().zip(addresses) {
-        if is_unknown(*out) {
+        if *out == [0; 16] {
             *out = address;
         }
     }
 }
 
-/// `::` and `0.0.0.0`.
-fn is_unknown(address: [u8; 16]) -> bool {
-    address == [0; 16] || address == map_ipv4([0; 4])
-}
-
-/// IPv4-mapped IPv6 address, RFC 4291 section 2.5.5.2.
-fn map_ipv4([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+/// IPv4-mapped IPv6 address, RFC 4291 section 2.5.5.2; unspecified stays so.
+fn map_ipv4(address: [u8; 4]) -> [u8; 16] {
+    let [a, b, c, d] = address;
+    if address == [0; 4] {
+        return [0; 16];
+    }
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
@@ -188,10 +200,10 @@ fn times(
 }
 
 /// NTP timestamp: seconds since 1900 and a binary fraction, RFC 5905 section 6.
-fn ntp_to_unix_ms(ntp: u64) -> i64 {
-    let seconds = i64::from((ntp >> 32) as u32) - NTP_EPOCH_SECONDS;
+fn ntp_to_unix_ms(ntp: u64) -> u64 {
+    let seconds = (ntp >> 32).saturating_sub(NTP_EPOCH_SECONDS);
     let millis = ((ntp & 0xffff_ffff) * 1_000) >> 32;
-    seconds * 1_000 + millis.cast_signed()
+    seconds * 1_000 + millis
 }
 
 fn copy_unsigned<const OUT: usize>(place: Place, records: &impl Records, out: &mut [u8]) {
@@ -244,7 +256,7 @@ mod tests {
 
     #[test]
     fn ntp_times_count_from_1900_and_keep_the_fraction() {
-        let ntp = (NTP_EPOCH_SECONDS.cast_unsigned() + 10) << 32 | 0x8000_0000;
+        let ntp = (NTP_EPOCH_SECONDS + 10) << 32 | 0x8000_0000;
         assert_eq!(ntp_to_unix_ms(ntp), 10_500);
     }
 }

@@ -105,8 +105,11 @@ drop_reasons! {
     ExporterLimit "exporter_limit" Set "Set of an exporter, or of an observation domain, beyond the number that state is kept for.";
     ShortSet "short_set" Set "Data set without room for one record of its template.";
     BadRecord "bad_record" Set "A variable-length field reaches beyond its set; the records before it are kept.";
-    TrailingBytes "trailing_bytes" Set "Bytes behind the last message that are neither zero nor a message.";
+    TrailingBytes "trailing_bytes" Set "Bytes behind the last record or message that are more than padding.";
 }
+
+/// Sets are padded to a multiple of 4 (RFC 7011 section 3.3.1); not every exporter writes zeros.
+const PADDING_BYTES_MAX: usize = 3;
 
 /// Count and size of what one reason cost.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -137,6 +140,14 @@ impl Tally {
         let dropped = &mut self.dropped[reason as usize];
         dropped.count += 1;
         dropped.bytes += bytes as u64;
+    }
+
+    /// Notes what lies behind the last record of a set: up to 3 bytes are padding, whatever they hold,
+    /// and so are zeros.
+    pub(crate) fn note_rest(&mut self, rest: &[u8]) {
+        if rest.len() > PADDING_BYTES_MAX && rest.iter().any(|&byte| byte != 0) {
+            self.drop(DropReason::TrailingBytes, rest.len());
+        }
     }
 
     /// What `reason` cost.

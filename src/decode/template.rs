@@ -1,13 +1,10 @@
 //! Templates of one exporter and observation domain, shared by every reader of the process.
 //!
-//! Readers look a template up once per set, without a lock; learning one copies the table and swaps it
-//! (templates are refreshed every few minutes, and a refresh that changes nothing does not copy).
+//! Readers look a template up once per set. A refresh that changes nothing writes nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use arc_swap::ArcSwap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
 use super::plan::Plan;
@@ -55,15 +52,20 @@ pub(super) struct Template {
     pub(super) options: OptionsReader,
 }
 
-type Table = HashMap<u16, Arc<Template>>;
-
 /// The templates of one (exporter, protocol, observation domain or source id).
 #[derive(Debug)]
 pub(super) struct Templates {
-    table: ArcSwap<Table>,
-    learning: Mutex<()>,
+    /// Held for a lookup or one change, never while records are decoded or a plan is compiled.
+    table: RwLock<Table>,
     /// Templates of the whole exporter, against [`TEMPLATES_PER_EXPORTER_MAX`].
     exporter_templates: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<u16, Arc<Template>>,
+    /// How many of them are options templates.
+    options: usize,
 }
 
 /// What learning a template changed.
@@ -79,41 +81,80 @@ pub(super) enum Learned {
 
 impl Templates {
     pub(super) fn new(exporter_templates: Arc<AtomicUsize>) -> Self {
-        Self { table: ArcSwap::default(), learning: Mutex::new(()), exporter_templates }
+        Self { table: RwLock::default(), exporter_templates }
     }
 
-    pub(super) fn with<T>(&self, id: u16, use_it: impl FnOnce(Option<&Template>) -> T) -> T {
-        let table = self.table.load();
-        use_it(table.get(&id).map(|template| &**template))
+    pub(super) fn get(&self, id: u16) -> Option<Arc<Template>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).map(Arc::clone)
     }
 
     pub(super) fn learn(&self, definition: Definition) -> Learned {
-        let is_same = |known: Option<&Template>| known.is_some_and(|t| t.definition == definition);
-        if self.with(definition.id, is_same) {
+        let id = definition.id;
+        let known = self.get(id);
+        if known.as_ref().is_some_and(|template| template.definition == definition) {
             return Learned::Known;
         }
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut table = Table::clone(&self.table.load());
-        if !table.contains_key(&definition.id) {
-            if self.exporter_templates.load(Ordering::Relaxed) >= TEMPLATES_PER_EXPORTER_MAX {
-                return Learned::LimitReached;
-            }
-            self.exporter_templates.fetch_add(1, Ordering::Relaxed);
+        let exporter_templates = self.exporter_templates.load(Ordering::Relaxed);
+        if known.is_none() && exporter_templates >= TEMPLATES_PER_EXPORTER_MAX {
+            return Learned::LimitReached;
         }
-        let plan = Plan::compile(&definition.fields);
-        let options = OptionsReader::compile(&definition.fields);
-        table.insert(definition.id, Arc::new(Template { definition, plan, options }));
-        self.table.store(Arc::new(table));
+        let template = Arc::new(Template::compile(definition));
+        let mut table = self.write();
+        table.remove(id, &self.exporter_templates);
+        table.options += usize::from(template.definition.is_options);
+        table.by_id.insert(id, template);
+        self.exporter_templates.fetch_add(1, Ordering::Relaxed);
         Learned::Changed
     }
 
-    /// Forgets the templates that `is_withdrawn` names, RFC 7011 section 8.1.
-    pub(super) fn withdraw(&self, is_withdrawn: impl Fn(&Definition) -> bool) {
-        let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut table = Table::clone(&self.table.load());
-        let before = table.len();
-        table.retain(|_, template| !is_withdrawn(&template.definition));
-        self.exporter_templates.fetch_sub(before - table.len(), Ordering::Relaxed);
-        self.table.store(Arc::new(table));
+    /// Forgets one template, of whatever kind.
+    pub(super) fn forget(&self, id: u16) {
+        self.write().remove(id, &self.exporter_templates);
+    }
+
+    /// Forgets one template of a kind, RFC 7011 section 8.1.
+    pub(super) fn withdraw(&self, id: u16, is_options: bool) {
+        if self.get(id).is_some_and(|template| template.definition.is_options == is_options) {
+            self.forget(id);
+        }
+    }
+
+    /// Forgets all templates of a kind, RFC 7011 section 8.1.
+    pub(super) fn withdraw_all(&self, is_options: bool) {
+        let mut table = self.write();
+        let data = table.by_id.len() - table.options;
+        // A datagram can ask for this thousands of times: only look for what is there.
+        if if is_options { table.options } else { data } == 0 {
+            return;
+        }
+        let is_meant = |template: &Template| template.definition.is_options == is_options;
+        let ids: Vec<u16> =
+            table.by_id.iter().filter(|(_, t)| is_meant(t)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| table.remove(id, &self.exporter_templates));
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn remove(&mut self, id: u16, exporter_templates: &AtomicUsize) {
+        if let Some(template) = self.by_id.remove(&id) {
+            self.options -= usize::from(template.definition.is_options);
+            exporter_templates.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Template {
+    fn compile(definition: Definition) -> Self {
+        let plan = Plan::compile(&definition.fields);
+        let options = if definition.is_options {
+            OptionsReader::compile(&definition.fields)
+        } else {
+            OptionsReader::default()
+        };
+        Self { definition, plan, options }
     }
 }

@@ -1,6 +1,5 @@
 //! Template and options template sets: RFC 3954 sections 5.2 and 6.1, RFC 7011 sections 3.4.1 and 3.4.2.
 
-use super::decoder::Domain;
 use super::tally::{DropReason, Tally};
 use super::template::{
     Definition, FIELDS_MAX, Field, Learned, NETFLOW_V9_SCOPE, Templates, VARIABLE_LENGTH,
@@ -9,6 +8,9 @@ use super::wire::Wire;
 
 /// Lowest id of a template; the ids below are set ids, RFC 7011 section 3.4.1.
 pub(super) const TEMPLATE_ID_MIN: u16 = 256;
+
+/// A withdrawal: id and field count 0, RFC 7011 section 8.1. Fewer bytes are padding.
+const SHORTEST_RECORD_BYTES: usize = 4;
 
 /// Bit that announces an enterprise number behind the field's length, RFC 7011 section 3.2.
 const ENTERPRISE_BIT: u16 = 0x8000;
@@ -39,40 +41,44 @@ impl Layout {
 
 enum Record {
     Template(Definition),
+    /// Of one template, or of all of a kind.
     Withdrawal(u16),
     /// Zeros up to the end of the set.
     Padding,
+    /// Where the next record would begin is not known. What the id meant before is not known either.
+    Bad {
+        id: u16,
+    },
 }
 
-/// Reads every template record of a set. A record that is cut or malformed ends the set: where the next
-/// one would begin is not known.
-pub(super) fn learn_set(
-    set: &[u8],
-    layout: Layout,
-    domain: Option<&Domain<'_>>,
-    tally: &mut Tally,
-) {
-    let Some(Domain { templates, .. }) = domain else {
-        return tally.drop(DropReason::ExporterLimit, set.len());
-    };
+/// Reads every template record of a set.
+pub(super) fn learn_set(set: &[u8], layout: Layout, templates: &Templates, tally: &mut Tally) {
     let mut wire = Wire(set);
-    while wire.len() >= 4 {
-        let before = wire;
+    while wire.len() >= SHORTEST_RECORD_BYTES {
+        let before = wire.len();
         match read_record(&mut wire, layout) {
-            None => return tally.drop(DropReason::BadTemplate, before.len()),
-            Some(Record::Padding) => return,
-            Some(Record::Withdrawal(id)) => withdraw(id, layout, templates),
-            Some(Record::Template(definition)) => {
-                let bytes = before.len() - wire.len();
-                learn(definition, bytes, templates, tally);
+            Record::Padding => return,
+            Record::Bad { id } => {
+                templates.forget(id);
+                return tally.drop(DropReason::BadTemplate, before);
+            }
+            Record::Withdrawal(id) if id == layout.withdraw_all_id() => {
+                templates.withdraw_all(layout.is_options());
+            }
+            Record::Withdrawal(id) => templates.withdraw(id, layout.is_options()),
+            Record::Template(definition) => {
+                learn(definition, before - wire.len(), templates, tally);
             }
         }
     }
+    tally.note_rest(wire.0);
 }
 
 fn learn(definition: Definition, bytes: usize, templates: &Templates, tally: &mut Tally) {
     tally.templates += 1;
     if definition.id < TEMPLATE_ID_MIN || !is_usable(&definition.fields) {
+        // Sets of this id follow the new definition, so the old one would make flows of anything.
+        templates.forget(definition.id);
         return tally.drop(DropReason::BadTemplate, bytes);
     }
     match templates.learn(definition) {
@@ -91,18 +97,24 @@ fn is_usable(fields: &[Field]) -> bool {
     fields.len() <= FIELDS_MAX && (1..=usize::from(u16::MAX)).contains(&bytes)
 }
 
-fn withdraw(id: u16, layout: Layout, templates: &Templates) {
-    templates.withdraw(|definition| {
-        definition.is_options == layout.is_options()
-            && (definition.id == id || id == layout.withdraw_all_id())
-    });
+fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Record {
+    let whole = *wire;
+    let id = wire.u16().unwrap_or(0);
+    // No template has id 0, so this looks at the rest only once.
+    if id == 0 && whole.is_all_zero() {
+        return Record::Padding;
+    }
+    match read_fields(wire, layout) {
+        None => Record::Bad { id },
+        Some(fields) if fields.is_empty() && layout.is_ipfix() => Record::Withdrawal(id),
+        Some(fields) => {
+            Record::Template(Definition { id, fields, is_options: layout.is_options() })
+        }
+    }
 }
 
-fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Option<Record> {
-    if wire.is_all_zero() {
-        return Some(Record::Padding);
-    }
-    let id = wire.u16()?;
+/// Reads counts and fields; an IPFIX record without fields is a withdrawal and ends there.
+fn read_fields(wire: &mut Wire<'_>, layout: Layout) -> Option<Vec<Field>> {
     let mut scope_count = 0;
     let field_count = match layout {
         Layout::NetflowV9Data => usize::from(wire.u16()?),
@@ -112,22 +124,21 @@ fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Option<Record> {
             scope_count + usize::from(wire.u16()?) / 4
         }
         Layout::IpfixData | Layout::IpfixOptions => {
-            let count = wire.u16()?;
-            if count == 0 {
-                return Some(Record::Withdrawal(id));
-            }
-            if layout == Layout::IpfixOptions {
+            let count = usize::from(wire.u16()?);
+            if count > 0 && layout == Layout::IpfixOptions {
                 wire.u16()?; // how many of the fields are scope fields
             }
-            usize::from(count)
+            count
         }
     };
-    let fields = (0..field_count).map(|_| read_field(wire, layout)).collect::<Option<Vec<_>>>();
-    let mut fields = fields?;
-    for scope in fields.iter_mut().take(scope_count) {
-        scope.enterprise = NETFLOW_V9_SCOPE;
-    }
-    Some(Record::Template(Definition { id, fields, is_options: layout.is_options() }))
+    let read = |position| {
+        let mut field = read_field(wire, layout)?;
+        if position < scope_count {
+            field.enterprise = NETFLOW_V9_SCOPE;
+        }
+        Some(field)
+    };
+    (0..field_count).map(read).collect()
 }
 
 fn read_field(wire: &mut Wire<'_>, layout: Layout) -> Option<Field> {

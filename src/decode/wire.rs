@@ -24,6 +24,16 @@ impl<'a> Wire<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
+    /// Steps over the next 4 bytes, or fewer at the end, if all of them are zero.
+    pub(super) fn skip_zeros(&mut self) -> bool {
+        let (next, rest) = self.0.split_at(self.0.len().min(4));
+        let is_zero = !next.is_empty() && next.iter().all(|&byte| byte == 0);
+        if is_zero {
+            self.0 = rest;
+        }
+        is_zero
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -7,7 +7,7 @@ use Kind::{
     Address, Float64, Int64, Text, TextMap, Time, UInt8, UInt16, UInt32, UInt32List, UInt64,
 };
 use Read::{
-    Direction, HighByte, LowByte, Millis, NtpMicros, NtpNanos, Rate, Sampler, Seconds, Unsigned,
+    Direction, HighByte, LowByte, MicrosBefore, Millis, Ntp, Rate, Sampler, Seconds, Unsigned,
     Uptime,
 };
 
@@ -85,10 +85,11 @@ pub enum Read {
     Seconds,
     /// Milliseconds since 1970.
     Millis,
-    /// NTP timestamp whose fraction counts microseconds (RFC 7011 section 6.1.9).
-    NtpMicros,
-    /// NTP timestamp whose fraction counts nanoseconds (RFC 7011 section 6.1.10).
-    NtpNanos,
+    /// NTP timestamp: seconds since 1900 and a binary fraction of a second (RFC 7011 sections 6.1.9 and
+    /// 6.1.10).
+    Ntp,
+    /// Microseconds before the export time.
+    MicrosBefore,
     /// flowDirection: 0 ingress, 1 egress.
     Direction,
     /// A sampling rate, one packet in N; 0 means that the exporter does not know.
@@ -106,7 +107,7 @@ pub enum Read {
 /// An information element that fills a column.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// IANA element number; the same number in NetFlow v9.
+    /// IANA element number; the same number in NetFlow v9. Above 32767: Cisco's own numbers in NetFlow v9.
     pub id: u16,
     /// IANA element name.
     pub name: &'static str,
@@ -163,14 +164,14 @@ columns! {
     ReceivedAt "receivedAt" Time [] "When tidegate received the datagram.";
     FirstSwitched "firstSwitched" Time [
         from(152, "flowStartMilliseconds", Millis), from(22, "flowStartSysUpTime", Uptime),
-        from(154, "flowStartMicroseconds", NtpMicros), from(156, "flowStartNanoseconds", NtpNanos),
-        from(150, "flowStartSeconds", Seconds),
+        from(154, "flowStartMicroseconds", Ntp), from(156, "flowStartNanoseconds", Ntp),
+        from(150, "flowStartSeconds", Seconds), from(158, "flowStartDeltaMicroseconds", MicrosBefore),
     ] "When the first packet of the flow was seen.";
     DeltaSwitched "deltaSwitched" Time [] "Start of the interval that the counters cover; equal to firstSwitched.";
     LastSwitched "lastSwitched" Time [
         from(153, "flowEndMilliseconds", Millis), from(21, "flowEndSysUpTime", Uptime),
-        from(155, "flowEndMicroseconds", NtpMicros), from(157, "flowEndNanoseconds", NtpNanos),
-        from(151, "flowEndSeconds", Seconds),
+        from(155, "flowEndMicroseconds", Ntp), from(157, "flowEndNanoseconds", Ntp),
+        from(151, "flowEndSeconds", Seconds), from(159, "flowEndDeltaMicroseconds", MicrosBefore),
     ] "When the last packet of the flow was seen.";
     InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
     InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface.";
@@ -243,12 +244,12 @@ columns! {
     IngressVrf "ingressVrf" UInt32 [from(234, "ingressVRFID", Unsigned)] "VRF id on the way in.";
     EgressVrf "egressVrf" UInt32 [from(235, "egressVRFID", Unsigned)] "VRF id on the way out.";
     BgpNextHop "bgpNextHop" Address [from(18, "bgpNextHopIPv4Address", Read::Address), from(63, "bgpNextHopIPv6Address", Read::Address)] "BGP next hop.";
-    PostNatSrcAddr "postNatSrcAddr" Address [from(225, "postNATSourceIPv4Address", Read::Address), from(281, "postNATSourceIPv6Address", Read::Address)] "Source address after NAT.";
-    PostNatDstAddr "postNatDstAddr" Address [from(226, "postNATDestinationIPv4Address", Read::Address), from(282, "postNATDestinationIPv6Address", Read::Address)] "Destination address after NAT.";
-    PostNatSrcPort "postNatSrcPort" UInt16 [from(227, "postNAPTSourceTransportPort", Unsigned)] "Source port after NAT.";
-    PostNatDstPort "postNatDstPort" UInt16 [from(228, "postNAPTDestinationTransportPort", Unsigned)] "Destination port after NAT.";
+    PostNatSrcAddr "postNatSrcAddr" Address [from(225, "postNATSourceIPv4Address", Read::Address), from(281, "postNATSourceIPv6Address", Read::Address), from(40001, "NF_F_XLATE_SRC_ADDR_IPV4", Read::Address)] "Source address after NAT.";
+    PostNatDstAddr "postNatDstAddr" Address [from(226, "postNATDestinationIPv4Address", Read::Address), from(282, "postNATDestinationIPv6Address", Read::Address), from(40002, "NF_F_XLATE_DST_ADDR_IPV4", Read::Address)] "Destination address after NAT.";
+    PostNatSrcPort "postNatSrcPort" UInt16 [from(227, "postNAPTSourceTransportPort", Unsigned), from(40003, "NF_F_XLATE_SRC_PORT", Unsigned)] "Source port after NAT.";
+    PostNatDstPort "postNatDstPort" UInt16 [from(228, "postNAPTDestinationTransportPort", Unsigned), from(40004, "NF_F_XLATE_DST_PORT", Unsigned)] "Destination port after NAT.";
     NatEvent "natEvent" UInt8 [from(230, "natEvent", Unsigned)] "NAT event (RFC 8158 section 4.2).";
-    FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
+    FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned), from(40005, "NF_F_FW_EVENT", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
     ApplicationId "applicationId" UInt64 [from(95, "applicationId", Unsigned)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
     ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives.";
     ReverseBytes "reverseBytes" UInt64 [] "Bytes in the reverse direction of a biflow (RFC 5103).";
