@@ -37,6 +37,15 @@ pub struct App {
     fatal: Receiver<Fatal>,
 }
 
+/// How a collector ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Stopped {
+    /// The final books.
+    pub books: Books,
+    /// Everything that was accepted had its outcome before the stop.
+    pub is_drained: bool,
+}
+
 /// The collector cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -125,9 +134,9 @@ impl App {
         self.fatal.try_recv().ok()
     }
 
-    /// Stops every receiver at once, drains what was accepted, and returns the books when all of it has
-    /// its outcome or the grace period is over.
-    pub fn stop(self) -> Books {
+    /// Stops every receiver at once, drains what was accepted, and returns when all of it has its outcome
+    /// or the grace period is over.
+    pub fn stop(self) -> Stopped {
         let start = Instant::now();
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
@@ -137,9 +146,13 @@ impl App {
         // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
         wait_until(deadline, || pending() == 0 || self.sink.iter().all(JoinHandle::is_finished));
         drop(self.abandon);
-        let left = pending();
-        if left > 0 {
-            warn!(rows = left, "Grace period is over, rows are left.");
+        let readers_left = self.readers.iter().filter(|reader| !reader.is_finished()).count();
+        if readers_left > 0 {
+            warn!(readers_left, "Readers did not end in time, what they hold is lost uncounted.");
+        }
+        let rows_left = pending();
+        if rows_left > 0 {
+            warn!(rows_left, "Not all rows could be stored in time.");
         }
         let books = self.view.ledger.close();
         let seconds = start.elapsed().as_secs_f64();
@@ -150,7 +163,7 @@ impl App {
             seconds = format!("{seconds:.3}"),
             "Stopped: received = stored + dropped."
         );
-        books
+        Stopped { books, is_drained: readers_left == 0 && rows_left == 0 }
     }
 }
 

@@ -88,6 +88,12 @@ impl ChunkReceiver {
         self.depth.0.fetch_sub(chunk.rows(), Ordering::Relaxed);
         Ok(chunk)
     }
+
+    /// Whether no chunk waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.receiver.is_empty()
+    }
 }
 
 impl QueueDepth {

@@ -34,7 +34,7 @@ fn a_bad_configuration_says_every_mistake_and_exits_78() {
         assert_eq!(output.status.code(), Some(78));
         let expected = format!(
             "{path}:2: receivers.edge.listen: must be an address and a port, \"0.0.0.0:2055\"\n\
-             {path}:4: clickhouse.batch.max-rows: must be a whole number from 1 to 1000000\n"
+             {path}:4: clickhouse.batch.max-rows: must be a whole number from 100 to 1000000\n"
         );
         assert_eq!(stderr(&output), expected);
     }
@@ -90,7 +90,10 @@ fn an_unreachable_clickhouse_is_said_and_waited_for() {
     wait_until("the log says so", || collector.log().contains("ClickHouse does not take rows"));
     let log = collector.log();
     assert!(log.contains("Connection refused"), "{log}");
-    assert!(log.contains("Check [clickhouse] endpoint and that the server runs."), "{log}");
+    assert!(
+        log.contains("Check [clickhouse] endpoint and that the server runs and keeps up."),
+        "{log}"
+    );
     assert_eq!(common::get(collector.management, "/readyz").0, 200);
     let server = clickhouse_with(&DevServerOptions { http_port, ..DevServerOptions::default() });
     wait_until("the log says so", || collector.log().contains("ClickHouse takes rows again."));
@@ -173,7 +176,7 @@ fn send_replays_a_capture_that_decode_reads() {
     let output = tidegate(&["send", capture.to_str().unwrap(), "--to", &to, "--rate", "1000"]);
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(line.starts_with("sent datagrams=8 ") && line.contains(" exporters=1 "), "{line}");
-    assert_eq!(app.stop().stored, 200);
+    assert_eq!(app.stop().books.stored, 200);
     assert_eq!(common::stored_sums(&server), (200, 244_219, 762));
     let output = tidegate(&["decode", capture.to_str().unwrap()]);
     let flows = String::from_utf8(output.stdout).unwrap();

@@ -143,7 +143,7 @@ fn an_insert_grant_is_enough_without_manage_schema_and_too_little_with_it() {
     let spec = Spec { flows: Some(1_000), ..Spec::default() };
     let pace = Pace { flows_per_second: 10_000, duration: None };
     traffic::run(&spec, target(&app), pace, &AtomicBool::new(false), &Totals::default()).unwrap();
-    assert_eq!(app.stop().stored, 1_000);
+    assert_eq!(app.stop().books.stored, 1_000);
 
     let reason = fatal(start(&server.http_url(), writer));
     assert!(reason.contains("refused with code 497"), "{reason}");
@@ -179,7 +179,7 @@ fn a_restart_of_clickhouse_in_the_middle_loses_and_doubles_nothing() {
         server
     });
     let sent = totals.read();
-    let books = app.stop();
+    let books = app.stop().books;
     assert_eq!((books.received, books.stored), (150_000, 150_000));
     assert_eq!(stored_sums(&server), (sent.flows, sent.bytes, sent.packets));
 }

@@ -87,7 +87,7 @@ fn flows_of_softflowd_are_stored_as_it_exported_them() {
         let app = start(&server.http_url(), "");
         let exported = softflowd(&capture, target(&app).port(), version);
         wait_until("all is received", || app.view().ledger.books().received == exported);
-        assert_eq!(app.stop().stored, exported);
+        assert_eq!(app.stop().books.stored, exported);
         assert_eq!(exported, expected.0, "version {version}");
         assert_eq!(stored_sums(&server), expected, "version {version}");
         assert_eq!(nfdump(&capture, version), expected, "version {version}");

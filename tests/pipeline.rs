@@ -32,7 +32,7 @@ fn generated_flows_of_every_protocol_arrive_once_with_the_right_sums() {
     for protocol in [Protocol::V5, Protocol::V9, Protocol::Ipfix] {
         let app = start(&server.http_url(), "");
         let sent = generate(&app, protocol, 20_011, 50_000);
-        let books = app.stop();
+        let books = app.stop().books;
         assert_eq!((books.received, books.stored), (sent.flows, sent.flows), "{protocol:?}");
         assert_eq!(stored_sums(&server), (sent.flows, sent.bytes, sent.packets), "{protocol:?}");
         server.query("TRUNCATE TABLE tidegate.flows").unwrap();
@@ -44,7 +44,7 @@ fn a_million_flows_arrive_as_a_million_rows() {
     let server = clickhouse();
     let app = start(&server.http_url(), "");
     let sent = generate(&app, Protocol::Mixed, 1_000_000, 100_000);
-    assert_eq!(app.stop().stored, 1_000_000);
+    assert_eq!(app.stop().books.stored, 1_000_000);
     assert_eq!(stored_sums(&server), (1_000_000, sent.bytes, sent.packets));
     let row = query_row(
         &server,
@@ -139,7 +139,7 @@ fn books_balance_when_the_queue_overflows_and_templates_are_missing() {
             + no_template * records_per_set
     );
     assert_eq!(stored_sums(&server).0, stored);
-    assert_eq!(app.stop().pending(), 0);
+    assert_eq!(app.stop().books.pending(), 0);
 }
 
 #[test]

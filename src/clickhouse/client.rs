@@ -6,14 +6,13 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use tokio::runtime::Runtime;
 
 use crate::config::ClickHouseConfig;
 
 use super::errors::ClickHouseError;
-use super::insert::InsertSettings;
+use super::insert::Insert;
 
 /// A statement that is not an insert answers within this, or the server is taken to hang.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,7 +24,6 @@ const BODY_PART_BYTES: usize = 1 << 20;
 pub struct Connection {
     client: Client,
     runtime: Runtime,
-    response_timeout: Duration,
 }
 
 impl Connection {
@@ -38,11 +36,11 @@ impl Connection {
         let client = Client::default()
             .with_url(&config.endpoint)
             .with_user(&config.username)
-            .with_password(&config.password)
+            .with_password(config.password.expose())
             .with_compression(Compression::None)
             .with_product_info("tidegate", env!("CARGO_PKG_VERSION"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { client, runtime, response_timeout: config.response_timeout })
+        Ok(Self { client, runtime })
     }
 
     /// Runs a statement without a result.
@@ -66,24 +64,20 @@ impl Connection {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends `body` as one insert.
+    /// Sends one insert.
     ///
     /// # Errors
     ///
-    /// ClickHouse refused, or does not answer within the response timeout; then the insert may have been
-    /// stored, and sending the same bytes with the same token again is safe.
-    pub fn insert(
-        &self,
-        sql: &str,
-        settings: &InsertSettings,
-        token: &str,
-        body: &Bytes,
-    ) -> Result<(), ClickHouseError> {
-        let settings = settings.iter().chain([("insert_deduplication_token", token)]);
+    /// ClickHouse refused, or does not answer within `timeout`; then the insert may have been stored, and
+    /// sending the same bytes with the same token again is safe.
+    pub fn insert(&self, insert: &Insert<'_>, timeout: Duration) -> Result<(), ClickHouseError> {
+        let Insert { sql, settings, token, body, views } = *insert;
+        let of_batch = [("insert_deduplication_token", token), views.setting()];
+        let settings = settings.iter().chain(of_batch);
         let insert = self.client.insert_formatted_with(sql);
         let mut insert =
             settings.fold(insert, |insert, (name, value)| insert.with_setting(name, value));
-        self.wait(self.response_timeout, async move {
+        self.wait(timeout, async move {
             let mut rest = body.clone();
             while !rest.is_empty() {
                 insert.send(rest.split_to(rest.len().min(BODY_PART_BYTES))).await?;
@@ -100,9 +94,7 @@ impl Connection {
         self.runtime.block_on(async {
             match tokio::time::timeout(limit, request).await {
                 Ok(result) => result.map_err(ClickHouseError::from),
-                Err(_) => {
-                    Err(ClickHouseError::NoAnswer(format!("none within {} s", limit.as_secs())))
-                }
+                Err(_) => Err(ClickHouseError::TimedOut(limit)),
             }
         })
     }

@@ -3,13 +3,15 @@
 //! Classified by the server's code, never by the HTTP status: 500 stands for a full disk, a wrong
 //! constraint and a missing right alike.
 
+use std::time::Duration;
+
 /// Why a request to ClickHouse failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClickHouseError {
     /// ClickHouse answered with an error.
     #[error("ClickHouse refused with code {code}: {message}")]
     Refused {
-        /// The server's error code; 0 when the answer has none, as from a proxy.
+        /// The server's error code; 0 when the answer has none: it is not ClickHouse's own then.
         code: u32,
         /// The first line of the answer.
         message: String,
@@ -20,6 +22,9 @@ pub enum ClickHouseError {
     /// The request may have arrived, and an insert may have been stored.
     #[error("no answer: {0}")]
     NoAnswer(String),
+    /// Nothing came within the response timeout; the request may still be worked on.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
 }
 
 /// What to do with a batch after an error.
@@ -29,6 +34,9 @@ pub enum Class {
     Retryable,
     /// Send the same bytes again until there is an answer.
     Outage,
+    /// The table has the batch, and a materialized view failed on it: send the same bytes again and leave
+    /// failing views out, which completes the table and the other views.
+    BrokenView,
     /// The same bytes will be refused again.
     Permanent,
 }
@@ -63,6 +71,9 @@ const RETRYABLE: [(u32, &str); 26] = [
     (1000, "POCO_EXCEPTION"),
 ];
 
+/// A proxy in between has answered.
+const NO_CODE: u32 = 0;
+
 /// `TOO_MANY_PARTS`: merges will catch up, unless the batch itself has too many partitions.
 const TOO_MANY_PARTS: u32 = 252;
 
@@ -71,7 +82,11 @@ impl ClickHouseError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Unreachable(_) | Self::NoAnswer(_) => Class::Outage,
+            Self::Unreachable(_) | Self::NoAnswer(_) | Self::TimedOut(_) => Class::Outage,
+            Self::Refused { code: NO_CODE, .. } => Class::Outage,
+            Self::Refused { message, .. } if message.contains("while pushing to view") => {
+                Class::BrokenView
+            }
             Self::Refused { code: TOO_MANY_PARTS, message }
                 if message.contains("Too many parts") =>
             {
@@ -92,7 +107,6 @@ impl From<clickhouse::error::Error> for ClickHouseError {
                 let message = body.lines().next().unwrap_or_default().trim().to_owned();
                 Self::Refused { code: code_of(&message), message }
             }
-            clickhouse::error::Error::TimedOut => Self::NoAnswer("timed out".to_owned()),
             clickhouse::error::Error::Network(cause) => {
                 let is_connect = cause
                     .downcast_ref::<hyper_util::client::legacy::Error>()
@@ -108,7 +122,7 @@ impl From<clickhouse::error::Error> for ClickHouseError {
 /// The code of `Code: 469. DB::Exception: ...`.
 fn code_of(message: &str) -> u32 {
     let after = message.strip_prefix("Code: ").unwrap_or_default();
-    after.split('.').next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    after.split('.').next().and_then(|digits| digits.parse().ok()).unwrap_or(NO_CODE)
 }
 
 /// The cause at the end of the chain is the one that an operator can act on.
@@ -139,11 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn a_failing_view_is_not_a_refusal_of_the_batch() {
+        let message = "Code: 395. DB::Exception: x: while pushing to view db.v. (FUNCTION_THROW)";
+        assert_eq!(refused(395, message), Class::BrokenView);
+    }
+
+    #[test]
     fn the_code_is_read_from_the_text_and_0_stands_for_none() {
         let error =
             clickhouse::error::Error::BadResponse("Code: 241. DB::Exception: Memory".into());
         assert_eq!(ClickHouseError::from(error).class(), Class::Retryable);
-        assert_eq!(code_of("502 Bad Gateway"), 0);
-        assert_eq!(refused(0, "502 Bad Gateway"), Class::Permanent);
+        assert_eq!(refused(code_of("502 Bad Gateway"), "502 Bad Gateway"), Class::Outage);
+        assert_eq!(refused(469, "Code: 469. DB::Exception: Constraint"), Class::Permanent);
     }
 }

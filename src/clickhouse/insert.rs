@@ -13,7 +13,7 @@ use super::frames::{self, Method};
 use super::native;
 
 /// Settings that are always sent.
-const SETTINGS: [(&str, &str); 12] = [
+const SETTINGS: [(&str, &str); 11] = [
     // Errors must reach the client: a coalesced insert is acknowledged before it is checked.
     ("async_insert", "0"),
     // Any batch stays one block.
@@ -26,7 +26,6 @@ const SETTINGS: [(&str, &str); 12] = [
     ("insert_deduplicate", "1"),
     ("deduplicate_blocks_in_dependent_materialized_views", "1"),
     ("parallel_view_processing", "0"),
-    ("materialized_views_ignore_errors", "0"),
     // A column that the table does not have is an error, not silence.
     ("input_format_skip_unknown_fields", "0"),
     // The body is framed, see `frames`.
@@ -36,6 +35,40 @@ const SETTINGS: [(&str, &str); 12] = [
 /// Settings of newer servers, needed there for the same reason; older ones refuse unknown settings.
 const NEWER_SETTINGS: [(&str, &str); 2] =
     [("max_insert_block_size_bytes", "0"), ("use_strict_insert_block_limits", "0")];
+
+/// What happens to an insert when a materialized view fails on it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Views {
+    /// The insert fails; the table may have the rows already.
+    Required,
+    /// The failing view is left out.
+    Optional,
+}
+
+impl Views {
+    pub(super) fn setting(self) -> (&'static str, &'static str) {
+        let ignore = match self {
+            Self::Required => "0",
+            Self::Optional => "1",
+        };
+        ("materialized_views_ignore_errors", ignore)
+    }
+}
+
+/// One insert as it is sent, on every try.
+#[derive(Debug)]
+pub struct Insert<'a> {
+    /// The statement.
+    pub sql: &'a str,
+    /// The settings of the server.
+    pub settings: &'a InsertSettings,
+    /// The token: a server stores what comes with it once.
+    pub token: &'a str,
+    /// The frames.
+    pub body: &'a Bytes,
+    /// Whether views may fail.
+    pub views: Views,
+}
 
 /// The settings for inserts into one server.
 #[derive(Clone, Debug)]

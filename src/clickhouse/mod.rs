@@ -13,5 +13,5 @@ mod tests;
 pub use client::Connection;
 pub use errors::{Class, ClickHouseError};
 pub use frames::Method;
-pub use insert::{InsertSettings, encode_batch};
+pub use insert::{Insert, InsertSettings, Views, encode_batch};
 pub use schema::{SchemaError, create_table_sql, ensure};

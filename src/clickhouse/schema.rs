@@ -8,9 +8,19 @@ use crate::flow::COLUMNS;
 use super::client::Connection;
 use super::errors::ClickHouseError;
 
-/// Tokens of inserts that the server remembers: at one batch a second, the last 16 minutes' batches of
-/// one partition can be sent again without doubling.
-const DEDUPLICATION_WINDOW: usize = 1_000;
+/// Tokens that the server remembers for the table, of all collectors that write to it: at one batch a
+/// second each, ten collectors can send the last 16 minutes' batches again without doubling.
+const DEDUPLICATION_WINDOW: usize = 10_000;
+
+/// Partitions that hold whole days. A batch is rows of one day, and an insert into several partitions is not
+/// repeated safely.
+const PARTITION_KEYS: [&str; 5] = [
+    "toYYYYMMDD(timestamp)",
+    "toDate(timestamp)",
+    "toMonday(timestamp)",
+    "toYYYYMM(timestamp)",
+    "",
+];
 
 /// Smaller parts keep all columns in one file. A batch would else be more than a hundred files, and making
 /// and deleting them costs the server more than the rows do (docs/performance.md).
@@ -58,6 +68,48 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
     Ok(())
 }
 
+/// What makes a repeated insert safe: how the table is partitioned, and that it remembers tokens.
+/// Replicated tables remember them without being told.
+fn check_table(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+) -> Result<Vec<String>, SchemaError> {
+    let database = &config.database;
+    let sql = format!(
+        "SELECT engine, partition_key, engine_full FROM system.tables \
+         WHERE database = '{database}' AND name = 'flows'"
+    );
+    let answer = connection.query(&sql)?;
+    let mut fields = answer.trim_end().split('\t');
+    let mut next = || fields.next().unwrap_or_default();
+    let (engine, partition_key, definition) = (next(), next(), next());
+    let mut differences = Vec::new();
+    if engine.ends_with("MergeTree") && !PARTITION_KEYS.contains(&partition_key) {
+        differences
+            .push(format!("partition key is {partition_key}, must be {}", PARTITION_KEYS[0]));
+    }
+    if engine.ends_with("MergeTree")
+        && !engine.starts_with("Replicated")
+        && deduplication_window(definition) < DEDUPLICATION_WINDOW
+    {
+        let setting = format!("non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}");
+        if config.manage_schema {
+            connection
+                .execute(&format!("ALTER TABLE `{database}`.flows MODIFY SETTING {setting}"))?;
+        } else {
+            differences.push(format!("it must have the setting {setting}"));
+        }
+    }
+    Ok(differences)
+}
+
+/// The window in the definition of a table; 0 when it is not there.
+fn deduplication_window(definition: &str) -> usize {
+    let behind = definition.split_once("non_replicated_deduplication_window = ");
+    let digits = behind.and_then(|(_, rest)| rest.split([',', ' ']).next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
 /// The statement that creates `flows`.
 #[must_use]
 pub fn create_table_sql(database: &str) -> String {
@@ -92,7 +144,7 @@ fn check(connection: &Connection, config: &ClickHouseConfig) -> Result<Vec<Strin
         })
         .collect();
     let mut missing = Vec::new();
-    let mut differences = Vec::new();
+    let mut differences = check_table(connection, config)?;
     for (spec, (name, definition)) in COLUMNS.iter().zip(definitions()) {
         match types.get(name) {
             Some(actual) if actual == spec.kind.sql() => {}

@@ -49,7 +49,10 @@ pub(super) struct Document<'a> {
     path: PathBuf,
     text: &'a str,
     table: Spanned<DeTable<'a>>,
+    /// Variables that override keys.
     environment: RefCell<BTreeMap<String, Variable>>,
+    /// All variables, for secrets.
+    process: Vec<(String, String)>,
     mistakes: RefCell<Vec<(Place, String)>>,
 }
 
@@ -63,6 +66,7 @@ impl<'a> Document<'a> {
     pub(super) fn new(text: &'a str, path: &Path, environment: Vec<(String, String)>) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
         let is_key = |name: &str| name.starts_with(ENV_PREFIX) && !ENV_OTHER.contains(&name);
+        let process = environment.clone();
         let environment = environment
             .into_iter()
             .filter(|(name, _)| is_key(name))
@@ -72,6 +76,7 @@ impl<'a> Document<'a> {
             text,
             table,
             environment: RefCell::new(environment.collect()),
+            process,
             mistakes: RefCell::default(),
         };
         for error in errors {
@@ -109,6 +114,11 @@ impl<'a> Document<'a> {
 
     pub(super) fn mistake(&self, place: Place, text: String) {
         self.mistakes.borrow_mut().push((place, text));
+    }
+
+    /// The value of any variable of the process.
+    pub(super) fn process_variable(&self, name: &str) -> Option<String> {
+        self.process.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     }
 
     /// The value of a variable; from now on it counts as known.

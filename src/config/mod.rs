@@ -4,6 +4,7 @@
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
 mod document;
+mod secret;
 mod section;
 mod sections;
 mod values;
@@ -11,9 +12,11 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
+pub use secret::Secret;
 pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig};
 pub use values::{parse_duration, show_bytes, show_duration};
 
@@ -48,7 +51,7 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigErrors::unreadable(path, &error))?;
-        Self::parse(&text, path, std::env::vars().collect())
+        Self::parse(&text, path, environment())
     }
 
     /// Parses `text`; `path` names it in mistakes. `environment` holds all variables; those that begin
@@ -73,4 +76,12 @@ impl Config {
     pub fn defaults() -> Self {
         Self::parse("", &PathBuf::from("defaults"), Vec::new()).expect("the defaults are valid")
     }
+}
+
+/// The variables of the process that are text; others cannot be keys.
+fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
 }

@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, ENV_PREFIX, Place, start};
+use super::secret::Secret;
 use super::values::{parse_bytes, parse_duration, show_bytes, show_duration};
 
 /// One table of the file. A key that is asked for is known; when the section ends, keys that nobody
@@ -79,6 +80,16 @@ impl<'a> Section<'a> {
         self.read(key, default, "true or false", |value| match value {
             Value::File(value) => value.as_bool(),
             Value::Environment(text) => text.parse().ok(),
+        })
+    }
+
+    /// A password or a reference to one.
+    pub(super) fn secret(&self, key: &str) -> Secret {
+        let text = self.text(key, "");
+        let variable = |name: &str| self.document.process_variable(name);
+        Secret::resolve(&text, variable).unwrap_or_else(|why| {
+            self.mistake(key, why);
+            Secret::default()
         })
     }
 
@@ -161,8 +172,11 @@ impl<'a> Section<'a> {
 
     /// A mistake that shows only when several keys are seen together.
     pub(super) fn mistake(&self, key: &str, text: impl Display) {
-        let place = self.entry(key).map_or(self.place, |(span, _)| start(span));
-        self.document.mistake(place, format!("{}: {text}", self.dotted(key)));
+        let (place, name) = match self.written(key) {
+            None => (self.place, self.dotted(key)),
+            Some(written) => (written.place, self.name_of(key, &written.value)),
+        };
+        self.document.mistake(place, format!("{name}: {text}"));
     }
 
     /// Ends the section: keys that nobody asked for are mistakes.
@@ -197,10 +211,7 @@ impl<'a> Section<'a> {
             return default;
         };
         parse(&written.value).unwrap_or_else(|| {
-            let name = match written.value {
-                Value::File(_) => self.dotted(key),
-                Value::Environment(_) => self.variable_of(key),
-            };
+            let name = self.name_of(key, &written.value);
             self.document.mistake(written.place, format!("{name}: must be {expected}"));
             default
         })
@@ -225,6 +236,14 @@ impl<'a> Section<'a> {
 
     fn dotted(&self, key: &str) -> String {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    /// The key as the user wrote it.
+    fn name_of(&self, key: &str, value: &Value<'_>) -> String {
+        match value {
+            Value::File(_) => self.dotted(key),
+            Value::Environment(_) => self.variable_of(key),
+        }
     }
 
     fn variable_name(&self) -> String {

@@ -7,6 +7,7 @@ use crate::decode::Protocol;
 use crate::flow::Identity;
 
 use super::Config;
+use super::secret::Secret;
 use super::section::Section;
 use super::values::show_duration;
 
@@ -36,7 +37,7 @@ pub struct ClickHouseConfig {
     /// User.
     pub username: String,
     /// Password of the user.
-    pub password: String,
+    pub password: Secret,
     /// Create and keep the schema; otherwise it is only checked.
     pub manage_schema: bool,
     /// Compress inserts with LZ4.
@@ -116,16 +117,33 @@ fn receivers(section: Section<'_>) -> Vec<ReceiverConfig> {
         .map(|(name, keys)| receiver(name, keys))
         .collect();
     for (index, receiver) in receivers.iter().enumerate() {
-        let earlier = receivers.iter().take(index);
-        let same =
-            |other: &&ReceiverConfig| other.listen == receiver.listen && other.listen.port() != 0;
-        if let Some(other) = earlier.clone().find(same) {
-            let text = format!("{} is already the address of {}", receiver.listen, other.name);
+        let mut earlier = receivers.iter().take(index);
+        if let Some(other) = earlier.find(|other| overlap(other.listen, receiver.listen)) {
+            let text = format!("{} is taken by the receiver {}", receiver.listen, other.name);
             section.mistake(&receiver.name, text);
+        }
+        if !is_receiver_name(&receiver.name) {
+            section.mistake(&receiver.name, RECEIVER_NAME_RULE);
         }
     }
     section.finish();
     if receivers.is_empty() { default_receivers() } else { receivers }
+}
+
+/// The name is a metric label, a thread's name and a part of environment variables.
+const RECEIVER_NAME_RULE: &str = "a receiver's name has 1 to 32 characters of a-z, 0-9, _ and -";
+
+fn is_receiver_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
+    };
+    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+/// Whether two sockets cannot have these addresses at the same time. `[::]` takes IPv4 too.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let has_any = a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() != 0 && a.port() == b.port() && (has_any || a.ip() == b.ip())
 }
 
 fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
@@ -151,6 +169,9 @@ fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
         ),
         name: default.name,
     };
+    if receiver.protocols.is_empty() {
+        section.mistake("protocols", format!("must name at least one of {}", protocol_names()));
+    }
     if !section.has("listen") {
         section.mistake("listen", "is missing; for example \"0.0.0.0:2055\"");
     }
@@ -185,17 +206,13 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
             "endpoint",
             "http://127.0.0.1:8123".to_owned(),
             "a URL, \"http://HOST:8123\"",
-            |text| {
-                text.strip_prefix("http://")
-                    .filter(|host| !host.is_empty())
-                    .map(|_| text.to_owned())
-            },
+            |text| is_endpoint(text).then(|| text.to_owned()),
         ),
         database: section.parsed("database", "tidegate".to_owned(), DATABASE_RULE, |text| {
             is_database_name(text).then(|| text.to_owned())
         }),
         username: section.text("username", "default"),
-        password: section.text("password", ""),
+        password: section.secret("password"),
         manage_schema: section.bool("manage-schema", true),
         compress_requests: section.bool("compress-requests", true),
         response_timeout: section.duration("response-timeout", 30 * SECOND, SECOND..=HOUR),
@@ -204,6 +221,17 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     };
     section.finish();
     config
+}
+
+/// `http://`, a host, perhaps a port; no user, path or query, which would be left out silently.
+fn is_endpoint(text: &str) -> bool {
+    let Ok(uri) = text.parse::<hyper::Uri>() else { return false };
+    let Some(host) = uri.host().filter(|host| !host.is_empty()) else { return false };
+    let host_and_port = uri.port_u16().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+    uri.scheme_str() == Some("http")
+        && uri.authority().is_some_and(|authority| authority.as_str() == host_and_port)
+        && uri.path() == "/"
+        && uri.query().is_none()
 }
 
 const DATABASE_RULE: &str = "a name of letters, digits, _ and -, at most 64";
@@ -215,7 +243,8 @@ fn is_database_name(text: &str) -> bool {
 
 fn batch(section: Section<'_>) -> BatchConfig {
     let config = BatchConfig {
-        max_rows: section.count("max-rows", 50_000, 1..=1_000_000),
+        // Fewer make an insert cost more than its rows, and chunks more than what they hold.
+        max_rows: section.count("max-rows", 50_000, 100..=1_000_000),
         max_latency: section.duration(
             "max-latency",
             SECOND,

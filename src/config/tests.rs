@@ -59,6 +59,29 @@ shutdown-grace-period = "5s"
 }
 
 #[test]
+fn what_only_shows_together_is_said_at_the_key_that_was_written() {
+    let text = "[receivers.a]\nlisten = \"0.0.0.0:2055\"\n[receivers.b]\nlisten = \"[::]:2055\"\n\
+                [receivers.C]\nlisten = \"127.0.0.1:1\"\nprotocols = []\n\
+                [clickhouse]\nendpoint = \"http://u@h:8123/x\"\npassword = \"env:NOT_SET\"\n";
+    let environment = [("TIDEGATE_CLICKHOUSE_BATCH_QUEUE_CAPACITY", "10")];
+    insta::assert_snapshot!(mistakes(text, &environment));
+}
+
+#[test]
+fn endpoints_that_cannot_work_are_refused() {
+    for endpoint in
+        ["http://a b:8123", "http://:8123", "http://[::1", "http://h:99999", "https://h", "h:1"]
+    {
+        let text = format!("[clickhouse]\nendpoint = \"{endpoint}\"\n");
+        assert!(mistakes(&text, &[]).contains("must be a URL"), "{endpoint}");
+    }
+    for endpoint in ["http://h", "http://h:8123", "http://[::1]:8123", "http://127.0.0.1:8123/"] {
+        let text = format!("[clickhouse]\nendpoint = \"{endpoint}\"\n");
+        assert_eq!(parse(&text, &[]).expect("valid").clickhouse.endpoint, endpoint);
+    }
+}
+
+#[test]
 fn several_syntax_errors_are_said_at_once() {
     insta::assert_snapshot!(mistakes(
         "[clickhouse\ndatabase = \n\n[management]\nlisten = 8080x\n",
@@ -68,15 +91,15 @@ fn several_syntax_errors_are_said_at_once() {
 
 #[test]
 fn the_environment_overrides_the_file() {
-    let text = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\n[clickhouse.batch]\nmax-rows = 10\n";
+    let text = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\n[clickhouse.batch]\nmax-rows = 100\n";
     let environment = [
-        ("TIDEGATE_CLICKHOUSE_BATCH_MAX_ROWS", "20"),
+        ("TIDEGATE_CLICKHOUSE_BATCH_MAX_ROWS", "200"),
         ("TIDEGATE_RECEIVERS_EDGE_PROTOCOLS", "netflow-v5, ipfix"),
         ("TIDEGATE_RECEIVERS_LAB_LISTEN", "127.0.0.1:9995"),
         ("HOME", "/"),
     ];
     let config = parse(text, &environment).expect("valid");
-    assert_eq!(config.clickhouse.batch.max_rows, 20);
+    assert_eq!(config.clickhouse.batch.max_rows, 200);
     assert_eq!(config.receivers[0].protocols.len(), 2);
     assert_eq!(
         (config.receivers[1].name.as_str(), config.receivers[1].listen.port()),

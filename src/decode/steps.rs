@@ -1,5 +1,7 @@
 //! One column of one set at a time: the inner loops of the decoder.
 
+use std::borrow::Cow;
+
 use crate::flow::{Chunk, Column, Kind, Read};
 
 use super::plan::MessageContext;
@@ -8,6 +10,10 @@ use super::sampling::Sampling;
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_EPOCH_SECONDS: u64 = 2_208_988_800;
+
+/// Longest text of a column, in bytes on the wire. Names of applications and interfaces are far shorter;
+/// without a limit one exporter could fill the memory of the queue, which is bounded in rows.
+const TEXT_BYTES_MAX: usize = 255;
 
 /// Copies one element of every record into one column.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +92,7 @@ impl Step {
 
     fn text(&self, records: &impl Records, chunk: &mut Chunk) {
         for (row, value) in records.values(self.place).enumerate() {
-            let text = String::from_utf8_lossy(trim_zeros(value));
-            let index = chunk.intern(self.column, &text);
+            let index = chunk.intern(self.column, &read_text(value));
             let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<2>();
             out[row] = index.to_le_bytes();
         }
@@ -245,9 +250,14 @@ fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(us
     }
 }
 
-fn trim_zeros(value: &[u8]) -> &[u8] {
+/// Text without trailing zeros. What is not UTF-8 shows as U+FFFD; what is too long ends in an ellipsis,
+/// so that a cut text can be told from a whole one.
+fn read_text(value: &[u8]) -> Cow<'_, str> {
     let end = value.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    &value[..end]
+    if end <= TEXT_BYTES_MAX {
+        return String::from_utf8_lossy(&value[..end]);
+    }
+    format!("{}\u{2026}", String::from_utf8_lossy(&value[..TEXT_BYTES_MAX])).into()
 }
 
 #[cfg(test)]

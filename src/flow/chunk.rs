@@ -6,6 +6,7 @@
 //! dictionary, whose entry 0 is the empty string.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{COLUMNS, Column, Kind};
 
@@ -28,8 +29,9 @@ struct ColumnData {
 
 #[derive(Debug, Default)]
 struct Dictionary {
-    texts: Vec<Box<str>>,
-    indices: HashMap<Box<str>, u16>,
+    texts: Vec<Arc<str>>,
+    indices: HashMap<Arc<str>, u16>,
+    text_bytes: usize,
     last: u16,
 }
 
@@ -46,10 +48,13 @@ impl Chunk {
         self.rows
     }
 
-    /// Bytes that the columns hold.
+    /// Bytes that the columns hold, their texts included.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.bytes.len()).sum()
+        let bytes = |column: &ColumnData| {
+            column.bytes.len() + column.dictionary.as_ref().map_or(0, |d| d.text_bytes)
+        };
+        self.columns.iter().map(bytes).sum()
     }
 
     /// The written part of a column: at most `rows * width` bytes; the rows behind it hold the default.
@@ -133,8 +138,10 @@ impl Dictionary {
         let Ok(index) = u16::try_from(self.texts.len() + 1) else {
             return 0;
         };
-        self.texts.push(text.into());
-        self.indices.insert(text.into(), index);
+        let text: Arc<str> = text.into();
+        self.text_bytes += text.len();
+        self.texts.push(Arc::clone(&text));
+        self.indices.insert(text, index);
         index
     }
 }

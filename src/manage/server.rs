@@ -12,7 +12,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::debug;
 
@@ -22,8 +22,12 @@ use super::routes::View;
 /// a handful.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A client must send its request within this.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+/// Request and answer must be done within this: a client that does not read must not keep others out.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How often samples of histograms are put into their buckets; without, they pile up until somebody
+/// scrapes.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// After a failed accept, above all for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -63,7 +67,10 @@ impl ManagementServer {
         let thread = std::thread::Builder::new().name("manage".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    result = serve(listener, view) => debug!(?result, "Management server ended."),
+                    () = keep_up(&view) => {}
+                    result = serve(listener, Arc::clone(&view)) => {
+                        debug!(?result, "Management server ended.");
+                    }
                     _ = stopped => {}
                 }
             });
@@ -87,6 +94,13 @@ impl Drop for ManagementServer {
     }
 }
 
+async fn keep_up(view: &View) {
+    loop {
+        tokio::time::sleep(UPKEEP_INTERVAL).await;
+        view.metrics.keep_up();
+    }
+}
+
 async fn serve(listener: TcpListener, view: Arc<View>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -103,12 +117,10 @@ async fn serve(listener: TcpListener, view: Arc<View>) -> io::Result<()> {
         tokio::spawn(async move {
             let answer = service_fn(|request| respond(request, &view));
             let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(REQUEST_TIME_MAX)
+                .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), answer);
-            if let Err(error) = connection.await {
-                debug!(%error, "Management connection ended.");
-            }
+            let outcome = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+            debug!(?outcome, "Management connection ended.");
             drop(permit);
         });
     }

@@ -10,7 +10,7 @@ use metrics::{Counter, Histogram};
 use tracing::{error, warn};
 
 use crate::decode::{Datagram, Decoder};
-use crate::flow::{Chunk, ChunkWriter};
+use crate::flow::ChunkWriter;
 use crate::queue::ChunkSender;
 use crate::sink::{Ledger, RowDropReason};
 use crate::telemetry::{MetricName, Metrics, RateLimit};
@@ -27,6 +27,9 @@ const KERNEL_DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A stopping reader takes what is in its socket, but no longer than this: exporters go on sending.
 const DRAIN_TIME_MAX: Duration = Duration::from_millis(250);
+
+/// After an error of the socket.
+const ERROR_PAUSE: Duration = Duration::from_millis(20);
 
 /// Drops and socket errors are logged once in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -45,7 +48,9 @@ pub struct Reader {
     metrics: ReceiveMetrics,
     drops_read: Instant,
     drops_seen: u32,
-    log_limit: RateLimit,
+    queue_log: RateLimit,
+    kernel_log: RateLimit,
+    error_log: RateLimit,
 }
 
 #[derive(Debug)]
@@ -86,7 +91,9 @@ impl Reader {
             metrics: ReceiveMetrics::new(metrics, receiver),
             drops_read: Instant::now(),
             drops_seen: 0,
-            log_limit: RateLimit::new(LOG_INTERVAL),
+            queue_log: RateLimit::new(LOG_INTERVAL),
+            kernel_log: RateLimit::new(LOG_INTERVAL),
+            error_log: RateLimit::new(LOG_INTERVAL),
         }
     }
 
@@ -105,9 +112,7 @@ impl Reader {
             }
         }
         let deadline = Instant::now() + DRAIN_TIME_MAX;
-        while self.receive(false) > 0 && Instant::now() < deadline {
-            self.push_closed();
-        }
+        while self.receive(false) > 0 && Instant::now() < deadline {}
         self.writer.close_older_than(Duration::ZERO, Instant::now());
         self.push_closed();
         self.count_kernel_drops();
@@ -125,26 +130,29 @@ impl Reader {
         let now = Instant::now();
         let received_ms = unix_ms();
         let mut bytes = 0;
+        let mut lost = 0;
         for (exporter, payload) in self.batch.iter() {
             let datagram = Datagram { exporter, received_ms, payload };
             let (protocol, tally) = self.decoder.decode(&datagram, now, &mut self.writer);
             self.decode_metrics.count(protocol, &tally);
             bytes += payload.len() as u64;
+            // At once: a batch of large datagrams can be millions of rows.
+            lost += push_closed(&mut self.writer, &self.queue, &self.ledger, &self.metrics);
         }
         self.metrics.datagrams.increment(received as u64);
         self.metrics.bytes.increment(bytes);
+        self.log_lost(lost);
         received
     }
 
     fn push_closed(&mut self) {
-        let mut lost = 0;
-        for chunk in self.writer.take_closed() {
-            let start = Instant::now();
-            lost += push(&self.queue, &self.ledger, chunk);
-            self.metrics.enqueue_seconds.record(start.elapsed());
-        }
+        let lost = push_closed(&mut self.writer, &self.queue, &self.ledger, &self.metrics);
+        self.log_lost(lost);
+    }
+
+    fn log_lost(&mut self, lost: usize) {
         if lost > 0
-            && let Some(held_back) = self.log_limit.pass(Instant::now())
+            && let Some(held_back) = self.queue_log.pass(Instant::now())
         {
             error!(
                 receiver = self.receiver,
@@ -160,9 +168,11 @@ impl Reader {
             return;
         }
         self.metrics.errors.increment(1);
-        if let Some(held_back) = self.log_limit.pass(Instant::now()) {
+        if let Some(held_back) = self.error_log.pass(Instant::now()) {
             warn!(receiver = self.receiver, %error, held_back, "Reading the socket failed.");
         }
+        // It may be there at the next call too.
+        std::thread::sleep(ERROR_PAUSE);
     }
 
     fn count_kernel_drops(&mut self) {
@@ -173,7 +183,7 @@ impl Reader {
         self.drops_seen = drops;
         self.metrics.kernel_dropped.increment(new.into());
         if new > 0
-            && let Some(held_back) = self.log_limit.pass(Instant::now())
+            && let Some(held_back) = self.kernel_log.pass(Instant::now())
         {
             error!(
                 receiver = self.receiver,
@@ -185,12 +195,24 @@ impl Reader {
     }
 }
 
-/// Hands a chunk to the queue and returns the rows that it did not take.
-fn push(queue: &ChunkSender, ledger: &Ledger, chunk: Chunk) -> usize {
-    ledger.receive(chunk.rows());
-    let refused = queue.try_push(chunk).map_or_else(|chunk| chunk.rows(), |()| 0);
-    ledger.drop_rows(refused, RowDropReason::QueueFull);
-    refused
+/// Hands closed chunks to the queue and returns the rows that it did not take.
+fn push_closed(
+    writer: &mut ChunkWriter,
+    queue: &ChunkSender,
+    ledger: &Ledger,
+    metrics: &ReceiveMetrics,
+) -> usize {
+    let mut lost = 0;
+    for chunk in writer.take_closed() {
+        let start = Instant::now();
+        ledger.receive(chunk.rows());
+        if let Err(refused) = queue.try_push(chunk) {
+            ledger.drop_rows(refused.rows(), RowDropReason::QueueFull);
+            lost += refused.rows();
+        }
+        metrics.enqueue_seconds.record(start.elapsed());
+    }
+    lost
 }
 
 impl ReceiveMetrics {

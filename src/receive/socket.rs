@@ -1,7 +1,7 @@
 //! The sockets of a receiver.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -48,7 +48,16 @@ pub fn bind(config: &ReceiverConfig) -> Result<Vec<UdpSocket>, BindError> {
 /// The first socket binds alone, so that a port that somebody else shares is refused; only then the
 /// address is opened for our others.
 fn bind_all(config: &ReceiverConfig) -> io::Result<Vec<UdpSocket>> {
-    let first = open(config.listen, config)?;
+    let first = match open(config.listen, config) {
+        // Without IPv6 in the kernel, any address means any IPv4 address.
+        Err(error)
+            if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                && config.listen.ip().is_unspecified() =>
+        {
+            open((Ipv4Addr::UNSPECIFIED, config.listen.port()).into(), config)?
+        }
+        opened => opened?,
+    };
     first.set_reuse_port(true)?;
     let address = first.local_addr()?.as_socket().unwrap_or(config.listen);
     let mut sockets = vec![UdpSocket::from(first)];

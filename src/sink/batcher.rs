@@ -9,6 +9,9 @@ use crate::flow::{Chunk, Column, DAY_MS};
 /// about 200 bytes, so `max-rows` ends a batch first unless it was raised above a million.
 const BATCH_BYTES_MAX: usize = 256 << 20;
 
+/// How many times `max-latency` a batch may wait while others fill.
+const LATENESS_MAX: u32 = 10;
+
 /// Chunks of one day that will be sent together.
 #[derive(Debug)]
 pub(super) struct OpenBatch {
@@ -58,11 +61,14 @@ impl Batcher {
         full
     }
 
-    /// Takes a batch that is full or whose first row has waited for `max-latency`.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<OpenBatch> {
+    /// Takes a batch that is full or whose first row has waited for `max-latency`. While rows wait to be
+    /// added, waiting alone is no reason (small batches would cost the server most when it is slowest),
+    /// but for the batch of a day that gets few of them.
+    pub(super) fn take_due(&mut self, now: Instant, more_rows_wait: bool) -> Option<OpenBatch> {
+        let factor = if more_rows_wait { LATENESS_MAX } else { 1 };
+        let latency = self.max_latency.saturating_mul(factor);
         let is_due = |batch: &OpenBatch| {
-            batch.rows >= self.max_rows
-                || now.saturating_duration_since(batch.since) >= self.max_latency
+            batch.rows >= self.max_rows || now.saturating_duration_since(batch.since) >= latency
         };
         self.open.iter().position(is_due).map(|index| self.open.swap_remove(index))
     }
@@ -112,9 +118,9 @@ mod tests {
         let now = Instant::now();
         assert!(batcher.add(chunk(0, 6), now).is_none());
         assert_eq!(batcher.add(chunk(0, 5), now).map(|batch| batch.rows()), Some(6));
-        assert!(batcher.take_due(now).is_none());
+        assert!(batcher.take_due(now, false).is_none());
         assert!(batcher.add(chunk(0, 5), now).is_none());
-        assert_eq!(batcher.take_due(now).map(|batch| batch.rows()), Some(10));
+        assert_eq!(batcher.take_due(now, false).map(|batch| batch.rows()), Some(10));
     }
 
     #[test]
@@ -135,7 +141,8 @@ mod tests {
         assert!(batcher.add(chunk(0, 1), start).is_none());
         assert!(batcher.add(chunk(0, 1), start + LATENCY / 2).is_none());
         assert_eq!(batcher.time_left(start + LATENCY / 4), LATENCY * 3 / 4);
-        assert!(batcher.take_due(start + LATENCY - Duration::from_millis(1)).is_none());
-        assert_eq!(batcher.take_due(start + LATENCY).map(|batch| batch.rows()), Some(2));
+        assert!(batcher.take_due(start + LATENCY - Duration::from_millis(1), false).is_none());
+        assert!(batcher.take_due(start + LATENCY, true).is_none(), "more rows wait");
+        assert_eq!(batcher.take_due(start + LATENCY, false).map(|batch| batch.rows()), Some(2));
     }
 }

@@ -10,13 +10,13 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{Counter, Gauge, Histogram};
 use tracing::{debug, error, info, warn};
 
-use crate::clickhouse::{Class, ClickHouseError};
+use crate::clickhouse::{Class, ClickHouseError, Views};
 use crate::config::RetryConfig;
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
 use super::destination::{Batch, DeliveryError, Destination, Fatal};
 use super::ledger::{Ledger, RowDropReason};
-use super::retry::Backoff;
+use super::retry;
 
 /// A failure that repeats is logged once in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -33,7 +33,9 @@ pub struct Delivery<D> {
     abandoned: Abandoned,
     ledger: Arc<Ledger>,
     metrics: DeliveryMetrics,
-    log_limit: RateLimit,
+    down_log: RateLimit,
+    lost_log: RateLimit,
+    view_log: RateLimit,
     is_down: bool,
 }
 
@@ -46,12 +48,15 @@ struct DeliveryMetrics {
     flush_seconds: Histogram,
     retries_refused: Counter,
     retries_no_answer: Counter,
+    retries_broken_view: Counter,
     last_success: Gauge,
 }
 
 /// What to do after a failed try.
 enum Next {
-    TryAgain,
+    TryAgain(Views),
+    /// At once, since the same insert would fail for the same reason.
+    TryNow(Views),
     GiveUp,
 }
 
@@ -73,7 +78,9 @@ impl<D: Destination> Delivery<D> {
             abandoned,
             ledger,
             metrics: DeliveryMetrics::new(metrics),
-            log_limit: RateLimit::new(LOG_INTERVAL),
+            down_log: RateLimit::new(LOG_INTERVAL),
+            lost_log: RateLimit::new(LOG_INTERVAL),
+            view_log: RateLimit::new(LOG_INTERVAL),
             is_down: false,
         }
     }
@@ -88,13 +95,12 @@ impl<D: Destination> Delivery<D> {
     }
 
     fn work(&mut self) -> Result<(), Fatal> {
-        let mut backoff = Backoff::new(&self.retry);
         while let Err(failure) = self.destination.prepare() {
             match failure {
                 DeliveryError::Fatal(reason) => return Err(reason),
-                DeliveryError::Batch(failure) => self.log_down(&failure),
+                DeliveryError::Try(failure) => self.log_down(&failure),
             }
-            if !self.pause(&mut backoff) {
+            if !self.pause() {
                 return Ok(());
             }
         }
@@ -108,11 +114,11 @@ impl<D: Destination> Delivery<D> {
     }
 
     fn deliver(&mut self, batch: &Batch) -> Result<(), Fatal> {
-        let mut backoff = Backoff::new(&self.retry);
         let mut refusals = 0;
+        let mut views = Views::Required;
         loop {
             let start = Instant::now();
-            let outcome = self.destination.deliver(batch);
+            let outcome = self.destination.deliver(batch, views);
             self.metrics.flush_seconds.record(start.elapsed());
             let failure = match outcome {
                 Ok(()) => {
@@ -120,43 +126,60 @@ impl<D: Destination> Delivery<D> {
                     return Ok(());
                 }
                 Err(DeliveryError::Fatal(reason)) => return Err(reason),
-                Err(DeliveryError::Batch(failure)) => failure,
+                Err(DeliveryError::Try(failure)) => failure,
             };
-            match self.judge(batch, &failure, &mut refusals) {
+            match self.judge(batch, &failure, views, &mut refusals) {
+                Next::TryNow(next) => views = next,
+                Next::TryAgain(next) if self.pause() => views = next,
+                Next::TryAgain(_) => return Ok(()), // abandoned: the ledger counts the rows
                 Next::GiveUp => {
-                    self.metrics.failed_rows.increment(batch.rows as u64);
-                    self.ledger.drop_rows(batch.rows, RowDropReason::InsertFailed);
+                    self.give_up(batch, &failure);
                     return Ok(());
                 }
-                Next::TryAgain if self.pause(&mut backoff) => {}
-                Next::TryAgain => return Ok(()), // abandoned: the ledger counts the rows
             }
         }
     }
 
-    fn judge(&mut self, batch: &Batch, failure: &ClickHouseError, refusals: &mut u32) -> Next {
+    fn judge(
+        &mut self,
+        batch: &Batch,
+        failure: &ClickHouseError,
+        views: Views,
+        refusals: &mut u32,
+    ) -> Next {
         match failure.class() {
             Class::Outage => {
                 self.metrics.retries_no_answer.increment(1);
                 self.log_down(failure);
-                Next::TryAgain
+                Next::TryAgain(views)
             }
             Class::Retryable => {
                 *refusals += 1;
-                if *refusals < self.retry.max_attempts {
-                    self.metrics.retries_refused.increment(1);
-                    self.log_down(failure);
-                    return Next::TryAgain;
+                if *refusals >= self.retry.max_attempts {
+                    return Next::GiveUp;
                 }
-                error!(rows = batch.rows, token = batch.token, attempts = *refusals, error = %failure,
-                    "Batch given up, its rows are lost.");
-                Next::GiveUp
+                self.metrics.retries_refused.increment(1);
+                self.log_down(failure);
+                Next::TryAgain(views)
             }
-            Class::Permanent => {
-                error!(rows = batch.rows, token = batch.token, error = %failure,
-                    "Batch refused, its rows are lost.");
-                Next::GiveUp
+            Class::BrokenView if views == Views::Required => {
+                self.metrics.retries_broken_view.increment(1);
+                if let Some(held_back) = self.view_log.pass(Instant::now()) {
+                    error!(rows = batch.rows, error = %failure, held_back,
+                        "A materialized view fails, the batch is stored without it: repair the view.");
+                }
+                Next::TryNow(Views::Optional)
             }
+            Class::BrokenView | Class::Permanent => Next::GiveUp,
+        }
+    }
+
+    fn give_up(&mut self, batch: &Batch, failure: &ClickHouseError) {
+        self.metrics.failed_rows.increment(batch.rows as u64);
+        self.ledger.drop_rows(batch.rows, RowDropReason::InsertFailed);
+        if let Some(held_back) = self.lost_log.pass(Instant::now()) {
+            error!(rows = batch.rows, token = batch.token, error = %failure, held_back,
+                "Batch refused, its rows are lost.");
         }
     }
 
@@ -170,17 +193,17 @@ impl<D: Destination> Delivery<D> {
     }
 
     /// Waits before the next try; `false` when nobody waits for the outcome any more.
-    fn pause(&self, backoff: &mut Backoff) -> bool {
-        let pause = backoff.next_pause(fastrand::f64());
+    fn pause(&self) -> bool {
+        let pause = retry::pause(self.retry.delay, fastrand::f64());
         matches!(self.abandoned.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
     }
 
     fn log_down(&mut self, failure: &ClickHouseError) {
         self.is_down = true;
-        if let Some(held_back) = self.log_limit.pass(Instant::now()) {
+        if let Some(held_back) = self.down_log.pass(Instant::now()) {
             warn!(error = %failure, held_back,
                 "ClickHouse does not take rows; they wait in the queue and are dropped when it is full. \
-                 Check [clickhouse] endpoint and that the server runs.");
+                 Check [clickhouse] endpoint and that the server runs and keeps up.");
         }
     }
 
@@ -202,6 +225,7 @@ impl DeliveryMetrics {
             flush_seconds: metrics.histogram(MetricName::BatchFlushSeconds, &[]),
             retries_refused: retries("refused"),
             retries_no_answer: retries("no_answer"),
+            retries_broken_view: retries("broken_view"),
             last_success: metrics.gauge(MetricName::BatchLastSuccess, &[]),
         }
     }

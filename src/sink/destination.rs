@@ -1,8 +1,12 @@
 //! Where batches go. A destination sees bytes and a token, nothing of flows.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
-use crate::clickhouse::{Class, ClickHouseError, Connection, InsertSettings, SchemaError, ensure};
+use crate::clickhouse::{
+    ClickHouseError, Connection, Insert, InsertSettings, SchemaError, Views, ensure,
+};
 use crate::config::ClickHouseConfig;
 
 /// Rows of one partition, encoded once and sent unchanged on every try.
@@ -30,15 +34,15 @@ pub trait Destination: Send {
     /// # Errors
     ///
     /// The batch is not known to be stored.
-    fn deliver(&mut self, batch: &Batch) -> Result<(), DeliveryError>;
+    fn deliver(&mut self, batch: &Batch, views: Views) -> Result<(), DeliveryError>;
 }
 
 /// Why a batch is not known to be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// This batch failed.
+    /// This try failed.
     #[error(transparent)]
-    Batch(#[from] ClickHouseError),
+    Try(#[from] ClickHouseError),
     /// No batch can succeed before somebody changes the configuration or the server.
     #[error(transparent)]
     Fatal(#[from] Fatal),
@@ -49,12 +53,18 @@ pub enum DeliveryError {
 #[error("{0}")]
 pub struct Fatal(pub String);
 
+/// Longest wait for an answer. A server that needs more for one insert is taken to hang.
+const RESPONSE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+
 /// The table `flows` of one ClickHouse.
 #[derive(Debug)]
 pub struct ClickHouse {
     connection: Connection,
     config: ClickHouseConfig,
     insert_sql: String,
+    /// Doubled for the next try when the answer did not come in time: the server has the whole insert to
+    /// do again, and would else never be waited for.
+    response_timeout: Duration,
     /// Known when prepared.
     settings: Option<InsertSettings>,
 }
@@ -69,48 +79,64 @@ impl ClickHouse {
         Ok(Self {
             connection: Connection::new(config)?,
             insert_sql: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
+            response_timeout: config.response_timeout,
             config: config.clone(),
             settings: None,
         })
     }
 
-    /// A refusal at the start says what to do; an outage passes.
+    /// A start that only somebody can mend says what to do; anything else may pass.
     fn explain(&self, error: SchemaError) -> DeliveryError {
-        let ClickHouseConfig { endpoint, username, database, .. } = &self.config;
-        let advice = match error {
-            SchemaError::Differs { .. } => String::new(),
-            SchemaError::ClickHouse(ClickHouseError::Refused { code: 192..=194 | 516, .. }) => {
-                format!("; check clickhouse.username (\"{username}\") and clickhouse.password")
+        let ClickHouseConfig { endpoint, username, database, manage_schema, .. } = &self.config;
+        let error = match error {
+            SchemaError::ClickHouse(error) => error,
+            SchemaError::Differs { .. } => {
+                return Fatal(format!("ClickHouse at {endpoint}: {error}")).into();
             }
-            SchemaError::ClickHouse(ClickHouseError::Refused { code: 60 | 81, .. }) => {
-                format!("; create {database}.flows, or set clickhouse.manage-schema = true")
-            }
-            SchemaError::ClickHouse(ClickHouseError::Refused { code: 497, .. }) => {
-                format!("; grant it to {username}, or set clickhouse.manage-schema = false")
-            }
-            SchemaError::ClickHouse(error) if error.class() != Class::Permanent => {
-                return error.into();
-            }
-            SchemaError::ClickHouse(_) => String::new(),
         };
-        Fatal(format!("ClickHouse at {endpoint}: {error}{advice}")).into()
+        let ClickHouseError::Refused { code, .. } = error else { return error.into() };
+        let advice = match code {
+            192..=194 | 516 => {
+                format!("check clickhouse.username (\"{username}\") and clickhouse.password")
+            }
+            60 | 81 => format!("create {database}.flows, or set clickhouse.manage-schema = true"),
+            497 if *manage_schema => {
+                format!("grant it to {username}, or set clickhouse.manage-schema = false")
+            }
+            497 => format!("grant it to {username}"),
+            _ => return error.into(),
+        };
+        Fatal(format!("ClickHouse at {endpoint}: {error}; {advice}")).into()
     }
 }
 
 impl Destination for ClickHouse {
     /// Sees to the schema and learns which settings the server knows.
     fn prepare(&mut self) -> Result<(), DeliveryError> {
-        ensure(&self.connection, &self.config).map_err(|error| self.explain(error))?;
-        self.settings = Some(InsertSettings::probe(&self.connection)?);
+        let settings = ensure(&self.connection, &self.config)
+            .and_then(|()| Ok(InsertSettings::probe(&self.connection)?))
+            .map_err(|error| self.explain(error))?;
+        self.settings = Some(settings);
         Ok(())
     }
 
-    fn deliver(&mut self, batch: &Batch) -> Result<(), DeliveryError> {
+    fn deliver(&mut self, batch: &Batch, views: Views) -> Result<(), DeliveryError> {
         let Some(settings) = &self.settings else {
             self.prepare()?;
-            return self.deliver(batch);
+            return self.deliver(batch, views);
         };
-        self.connection.insert(&self.insert_sql, settings, &batch.token, &batch.bytes)?;
-        Ok(())
+        let insert = Insert {
+            sql: &self.insert_sql,
+            settings,
+            token: &batch.token,
+            body: &batch.bytes,
+            views,
+        };
+        let outcome = self.connection.insert(&insert, self.response_timeout);
+        self.response_timeout = match outcome {
+            Err(ClickHouseError::TimedOut(waited)) => (2 * waited).min(RESPONSE_TIMEOUT_MAX),
+            _ => self.config.response_timeout,
+        };
+        Ok(outcome?)
     }
 }

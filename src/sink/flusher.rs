@@ -41,36 +41,37 @@ impl Flusher {
     pub fn run(mut self) {
         let mut is_open = true;
         while is_open {
-            let now = Instant::now();
-            let complete = match self.queue.pop(self.batcher.time_left(now)) {
-                Ok(chunk) => self.batcher.add(chunk, now),
+            let complete = match self.queue.pop(self.batcher.time_left(Instant::now())) {
+                Ok(chunk) => self.batcher.add(chunk, Instant::now()),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => {
                     is_open = false;
                     None
                 }
             };
-            let due = std::iter::from_fn(|| self.batcher.take_due(Instant::now()));
+            let more_rows_wait = !self.queue.is_empty();
+            let due = std::iter::from_fn(|| self.batcher.take_due(Instant::now(), more_rows_wait));
             let complete: Vec<_> = complete.into_iter().chain(due).collect();
-            if complete.into_iter().any(|batch| !self.hand_over(&batch)) {
+            if complete.into_iter().any(|batch| !self.hand_over(batch)) {
                 return;
             }
         }
         while let Some(batch) = self.batcher.take_any() {
-            if !self.hand_over(&batch) {
+            if !self.hand_over(batch) {
                 return;
             }
         }
     }
 
     /// Encodes a batch and waits until delivery takes it; `false` when there is no delivery any more.
-    fn hand_over(&mut self, open: &OpenBatch) -> bool {
+    fn hand_over(&mut self, open: OpenBatch) -> bool {
         self.batches += 1;
         let batch = Batch {
             token: format!("{}-{}", self.run, self.batches),
             rows: open.rows(),
             bytes: encode_batch(&open.chunks, self.method),
         };
+        drop(open);
         self.delivery.send(batch).is_ok()
     }
 }

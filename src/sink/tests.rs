@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::clickhouse::ClickHouseError;
+use crate::clickhouse::{ClickHouseError, Views};
 use crate::config::RetryConfig;
 use crate::telemetry::Metrics;
 
@@ -21,6 +21,7 @@ struct Scripted {
     preparations: Arc<Mutex<VecDeque<Outcome>>>,
     deliveries: Arc<Mutex<VecDeque<Outcome>>>,
     seen: Arc<Mutex<Vec<Batch>>>,
+    views: Arc<Mutex<Vec<Views>>>,
 }
 
 impl Destination for Scripted {
@@ -28,8 +29,9 @@ impl Destination for Scripted {
         self.preparations.lock().unwrap().pop_front().unwrap_or(Ok(()))
     }
 
-    fn deliver(&mut self, batch: &Batch) -> Outcome {
+    fn deliver(&mut self, batch: &Batch, views: Views) -> Outcome {
         self.seen.lock().unwrap().push(batch.clone());
+        self.views.lock().unwrap().push(views);
         self.deliveries.lock().unwrap().pop_front().unwrap_or(Ok(()))
     }
 }
@@ -126,6 +128,25 @@ fn a_permanent_refusal_costs_its_batch_at_once_and_no_other() {
     running.send("a-2", 5);
     let (books, _) = running.finish();
     assert_eq!((books.stored, books.dropped), (5, [0, 7, 0]));
+}
+
+#[test]
+fn a_batch_on_which_a_view_fails_is_stored_without_the_view() {
+    let destination = Scripted::default();
+    let message = "Code: 395. DB::Exception: no: while pushing to view db.v".to_owned();
+    let broken = Err(ClickHouseError::Refused { code: 395, message }.into());
+    destination.deliveries.lock().unwrap().extend([broken, no_answer()]);
+    let running = run(&destination, 1);
+    running.send("a-1", 7);
+    running.send("a-2", 5);
+    let (books, metrics) = running.finish();
+    assert_eq!((books.stored, books.dropped_total()), (12, 0));
+    let views = destination.views.lock().unwrap();
+    assert_eq!(views[..], [Views::Required, Views::Optional, Views::Optional, Views::Required]);
+    assert!(
+        metrics.contains("tidegate_batch_retries_total{reason=\"broken_view\"} 1"),
+        "{metrics}"
+    );
 }
 
 #[test]

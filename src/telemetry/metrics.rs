@@ -70,6 +70,11 @@ impl Metrics {
         self.refreshers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(refresh));
     }
 
+    /// Puts samples of histograms into their buckets.
+    pub fn keep_up(&self) {
+        self.recorder.handle().run_upkeep();
+    }
+
     /// The text for Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
