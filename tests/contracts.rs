@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use common::Scrape;
 use tidegate::decode::DropReason;
-use tidegate::elements::{DataType, Scope, registry};
+use tidegate::elements::{DataType, registry};
 use tidegate::flow::{COLUMNS, Read, Source};
 use tidegate::telemetry::{METRICS, MetricKind};
 
@@ -100,12 +100,12 @@ fn metric_names_follow_the_conventions() {
     }
 }
 
-/// The table of columns names elements as IANA does, and reads them as what they are.
+/// The table of columns names elements as the registry does, and reads them as what they are.
 #[test]
-fn sources_of_columns_are_elements_of_iana_that_can_be_read_so() {
+fn sources_of_columns_are_elements_of_the_registry_that_can_be_read_so() {
     let mut wrong = Vec::new();
     for source in COLUMNS.iter().flat_map(|spec| spec.sources) {
-        let Some(element) = registry().get(Scope::IANA, source.id) else {
+        let Some(element) = registry().find_netflow_v9(source.id) else {
             wrong.push(format!("{} is no element", source.id));
             continue;
         };

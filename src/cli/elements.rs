@@ -110,7 +110,7 @@ fn nothing_found(text: &str, query: Query<'_>) -> String {
         .map(|(_, element)| format!("{} ({})", element.name, element.number()))
         .collect();
     match (query, near.is_empty()) {
-        (Query::Number(scope, _), true) => format!("no element of {scope} is known"),
+        (Query::Number(scope, _), true) => format!("no element of enterprise {scope} is known"),
         _ => format!("no element \"{text}\" is known; nearest: {}", near.join(", ")),
     }
 }
@@ -145,7 +145,8 @@ fn row(element: &Element) -> [String; 5] {
 
 /// The columns of `flows` that an element fills.
 fn columns(element: &Element) -> String {
-    let fills = |id| element.scope == Scope::IANA && element.id == id;
+    // Sources have the numbers of NetFlow v9, which has IANA's and those of vendors.
+    let fills = |id| registry().find_netflow_v9(id) == Some(element);
     let columns = COLUMNS.iter().filter(|spec| spec.sources.iter().any(|source| fills(source.id)));
     columns.map(|spec| spec.name).collect::<Vec<_>>().join(" ")
 }
