@@ -136,10 +136,11 @@ fn can_be_read(source: &Source, data_type: DataType) -> bool {
         Read::Uptime => matches!(source.id, 21 | 22) && data_type == Unsigned32,
         Read::Seconds => data_type == DateTimeSeconds,
         Read::Millis => data_type == DateTimeMilliseconds,
-        Read::NtpMicros => data_type == DateTimeMicroseconds,
-        Read::NtpNanos => data_type == DateTimeNanoseconds,
+        Read::Ntp => matches!(data_type, DateTimeMicroseconds | DateTimeNanoseconds),
+        Read::MicrosBefore => data_type == Unsigned32,
         Read::Direction => data_type == Unsigned8,
         Read::Rate => matches!(data_type, Unsigned32 | Unsigned64),
+        Read::Sampler => matches!(data_type, Unsigned8 | Unsigned64),
         Read::Text => data_type == DataType::String,
         // forwardingStatus was widened to 32 bits; its meaning is in the last byte still.
         Read::LowByte => matches!(data_type, Unsigned16 | Unsigned32),
