@@ -7,6 +7,7 @@ pub mod clickhouse;
 pub mod config;
 pub mod decode;
 pub mod devserver;
+pub mod elements;
 pub mod flow;
 pub mod manage;
 pub mod queue;

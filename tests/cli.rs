@@ -187,3 +187,15 @@ fn send_replays_a_capture_that_decode_reads() {
     });
     assert_eq!(bytes.sum::<u64>(), 244_219);
 }
+
+#[test]
+fn elements_are_printed_and_an_unknown_one_exits_1_with_the_nearest() {
+    let output = tidegate(&["elements", "1"]);
+    assert_eq!(output.status.code(), Some(0));
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("octetDeltaCount  unsigned64  octets  bytes\n"), "{shown}");
+    let output = tidegate(&["elements", "octetDeltaCuont"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stdout, b"");
+    assert!(stderr(&output).contains("nearest: octetDeltaCount (1), "), "{}", stderr(&output));
+}

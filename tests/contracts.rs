@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use common::Scrape;
 use tidegate::decode::DropReason;
-use tidegate::flow::COLUMNS;
+use tidegate::elements::{DataType, registry};
+use tidegate::flow::{COLUMNS, Read, Source};
 use tidegate::telemetry::{METRICS, MetricKind};
 
 fn repository(path: &str) -> PathBuf {
@@ -99,9 +100,58 @@ fn metric_names_follow_the_conventions() {
     }
 }
 
+/// The table of columns names elements as the registry does, and reads them as what they are.
+#[test]
+fn sources_of_columns_are_elements_of_the_registry_that_can_be_read_so() {
+    let mut wrong = Vec::new();
+    for source in COLUMNS.iter().flat_map(|spec| spec.sources) {
+        let Some(element) = registry().find_netflow_v9(source.id) else {
+            wrong.push(format!("{} is no element", source.id));
+            continue;
+        };
+        if element.name != source.name {
+            wrong.push(format!("{} is {}, not {}", source.id, element.name, source.name));
+        }
+        if !can_be_read(source, element.data_type) {
+            let data_type = element.data_type.name();
+            wrong.push(format!("{} is read as {:?}, and is {data_type}", source.name, source.read));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+fn can_be_read(source: &Source, data_type: DataType) -> bool {
+    use DataType::{
+        DateTimeMicroseconds, DateTimeMilliseconds, DateTimeNanoseconds, DateTimeSeconds,
+        Ipv4Address, Ipv6Address, MacAddress, OctetArray, Unsigned8, Unsigned16, Unsigned32,
+        Unsigned64,
+    };
+    match source.read {
+        // RFC 6759 section 4: an application id is a number of up to 8 bytes in an octetArray.
+        Read::Unsigned if source.id == 95 => data_type == OctetArray,
+        Read::Unsigned => {
+            matches!(data_type, Unsigned8 | Unsigned16 | Unsigned32 | Unsigned64 | MacAddress)
+        }
+        Read::Address => matches!(data_type, Ipv4Address | Ipv6Address),
+        Read::Uptime => matches!(source.id, 21 | 22) && data_type == Unsigned32,
+        Read::Seconds => data_type == DateTimeSeconds,
+        Read::Millis => data_type == DateTimeMilliseconds,
+        Read::Ntp => matches!(data_type, DateTimeMicroseconds | DateTimeNanoseconds),
+        Read::MicrosBefore => data_type == Unsigned32,
+        Read::Direction => data_type == Unsigned8,
+        Read::Rate => matches!(data_type, Unsigned32 | Unsigned64),
+        Read::Sampler => matches!(data_type, Unsigned8 | Unsigned64),
+        Read::Text => data_type == DataType::String,
+        // forwardingStatus was widened to 32 bits; its meaning is in the last byte still.
+        Read::LowByte => matches!(data_type, Unsigned16 | Unsigned32),
+        Read::HighByte => data_type == Unsigned16,
+    }
+}
+
 /// Stages and what each may use of the others: datagrams travel to the right, imports point to the left.
 const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
+    ("elements", &[]),
     ("flow", &[]),
     ("capture", &[]),
     ("traffic", &["capture"]),
@@ -122,6 +172,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "config",
             "decode",
             "devserver",
+            "elements",
             "flow",
             "sink",
             "telemetry",

@@ -4,6 +4,7 @@ mod check;
 mod clickhouse;
 mod decode;
 mod demo;
+mod elements;
 mod generate;
 mod run;
 mod send;
@@ -34,6 +35,7 @@ enum Command {
     Send(send::Args),
     Generate(generate::Args),
     Decode(decode::Args),
+    Elements(elements::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -54,6 +56,7 @@ impl Cli {
             Command::Send(args) => args.run(),
             Command::Generate(args) => args.run(),
             Command::Decode(args) => args.run(),
+            Command::Elements(args) => args.run(),
         };
         result.unwrap_or_else(|error| {
             eprintln!("tidegate: {error:#}");
