@@ -140,15 +140,84 @@ fn an_insert_grant_is_enough_without_manage_schema_and_too_little_with_it() {
     server.query(&create_table_sql("tidegate")).unwrap();
     let writer = "username = \"writer\"\npassword = \"secret\"\n";
     let app = start(&server.http_url(), &format!("{writer}manage-schema = false"));
-    let spec = Spec { flows: Some(1_000), ..Spec::default() };
-    let pace = Pace { flows_per_second: 10_000, duration: None };
-    traffic::run(&spec, target(&app), pace, &AtomicBool::new(false), &Totals::default()).unwrap();
+    generate(&app, 1_000);
     assert_eq!(app.stop().books.stored, 1_000);
 
     let reason = fatal(start(&server.http_url(), writer));
     assert!(reason.contains("refused with code 497"), "{reason}");
     assert!(
         reason.ends_with("grant it to writer, or set clickhouse.manage-schema = false"),
+        "{reason}"
+    );
+}
+
+fn generate(app: &App, flows: u64) {
+    let spec = Spec { flows: Some(flows), ..Spec::default() };
+    let pace = Pace { flows_per_second: 20_000, duration: None };
+    traffic::run(&spec, target(app), pace, &AtomicBool::new(false), &Totals::default()).unwrap();
+}
+
+#[test]
+fn rows_are_stored_without_a_view_that_fails_and_other_views_have_them_too() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    server.query(&create_table_sql("tidegate")).unwrap();
+    for (name, select) in [("good", "bytes"), ("bad", "throwIf(bytes >= 0, 'no')")] {
+        let window =
+            "ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 1000";
+        server.query(&format!("CREATE TABLE tidegate.{name} (n UInt64) {window}")).unwrap();
+        let view = format!(
+            "CREATE MATERIALIZED VIEW tidegate.{name}_mv TO tidegate.{name} AS SELECT {select} AS n FROM tidegate.flows"
+        );
+        server.query(&view).unwrap();
+    }
+    let app = start(&server.http_url(), "");
+    generate(&app, 3_000);
+    assert_eq!(app.stop().books.stored, 3_000);
+    let count =
+        |table: &str| query_number(&server, &format!("SELECT count() FROM tidegate.{table}"));
+    assert_eq!([count("flows"), count("good"), count("bad")], [3_000, 3_000, 0]);
+}
+
+#[test]
+fn an_insert_that_takes_longer_than_the_response_timeout_is_waited_for_and_stored_once() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    server.query(&create_table_sql("tidegate")).unwrap();
+    server.query("CREATE TABLE tidegate.slow (n UInt64) ENGINE = MergeTree ORDER BY n").unwrap();
+    server.query("CREATE MATERIALIZED VIEW tidegate.slow_mv TO tidegate.slow AS SELECT sleep(1.5) + bytes AS n FROM tidegate.flows").unwrap();
+    let more = "response-timeout = \"1s\"\n[clickhouse.batch]\nshutdown-grace-period = \"60s\"\n[clickhouse.retry]\ndelay = \"100ms\"";
+    let app = start(&server.http_url(), more);
+    generate(&app, 1_000);
+    wait_until("the insert is acknowledged", || app.view().ledger.books().stored == 1_000);
+    app.stop();
+    assert_eq!(stored_sums(&server).0, 1_000);
+}
+
+#[test]
+fn a_table_on_which_a_repeat_would_double_rows_is_mended_or_refused() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    let window = "non_replicated_deduplication_window = 10000, ";
+    let forgetful = create_table_sql("tidegate").replace(window, "");
+    server.query(&forgetful).unwrap();
+    let reason = fatal(start(&server.http_url(), "manage-schema = false"));
+    assert!(
+        reason.contains("it must have the setting non_replicated_deduplication_window = 10000"),
+        "{reason}"
+    );
+    let app = start(&server.http_url(), "");
+    let is_mended = "SELECT position(engine_full, 'non_replicated_deduplication_window = 10000') > 0 FROM system.tables WHERE name = 'flows'";
+    wait_until("the setting is there", || server.query(is_mended).unwrap() == "1\n");
+    app.stop();
+
+    server.query("DROP TABLE tidegate.flows").unwrap();
+    let split =
+        create_table_sql("tidegate").replace("toYYYYMMDD(timestamp)", "toStartOfHour(timestamp)");
+    server.query(&split).unwrap();
+    let reason = fatal(start(&server.http_url(), ""));
+    assert!(
+        reason.contains("partition key is toStartOfHour(timestamp), must be toYYYYMMDD(timestamp)"),
         "{reason}"
     );
 }

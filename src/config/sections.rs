@@ -227,7 +227,10 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
 fn is_endpoint(text: &str) -> bool {
     let Ok(uri) = text.parse::<hyper::Uri>() else { return false };
     let Some(host) = uri.host().filter(|host| !host.is_empty()) else { return false };
-    let host_and_port = uri.port_u16().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+    let host_and_port = match uri.port_u16() {
+        None => host.to_owned(),
+        Some(port) => format!("{host}:{port}"),
+    };
     uri.scheme_str() == Some("http")
         && uri.authority().is_some_and(|authority| authority.as_str() == host_and_port)
         && uri.path() == "/"
