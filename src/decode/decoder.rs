@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::flow::{ChunkWriter, Identity};
 
-use super::exporters::{Exporter, Exporters};
+use super::exporters::{EXPORTERS_MAX, Exporter, Exporters};
 use super::message::MessageReader;
 use super::options::SamplingRates;
 use super::plan::Output;
@@ -74,7 +74,8 @@ impl Decoder {
     ) -> (Option<Protocol>, Tally) {
         let Self { options, exporters, peers, segments } = self;
         let mut shared = None;
-        let peer = match exporters.get_cached(datagram.exporter, peers) {
+        let (address, now_ms) = (datagram.exporter, datagram.received_ms);
+        let peer = match exporters.get_cached(address, now_ms, peers) {
             Some(peer) => peer,
             None => shared.insert(Peer::of(exporters.others(), true)),
         };
@@ -104,11 +105,21 @@ impl Exporters {
     fn get_cached<'a>(
         &self,
         address: IpAddr,
+        now_ms: i64,
         peers: &'a mut HashMap<IpAddr, Peer>,
     ) -> Option<&'a mut Peer> {
+        if peers.len() > EXPORTERS_MAX {
+            peers.retain(|_, peer| !peer.exporter.is_forgotten());
+        }
         Some(match peers.entry(address) {
+            Entry::Occupied(known) if known.get().exporter.is_forgotten() => {
+                let exporter = self.get(address, now_ms)?;
+                let peer = known.into_mut();
+                *peer = Peer::of(exporter, false);
+                peer
+            }
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(Peer::of(self.get(address)?, false)),
+            Entry::Vacant(vacant) => vacant.insert(Peer::of(self.get(address, now_ms)?, false)),
         })
     }
 }

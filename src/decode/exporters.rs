@@ -2,16 +2,22 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::options::SamplingRates;
 use super::tally::{Protocol, Tally};
-use super::template::Templates;
+use super::template::{TemplateCounts, Templates};
 
 /// Addresses that state is kept for. A network of 16,384 exporters is larger than any that flows are
 /// collected from by one process; a spoofer costs at most a few MiB of accounts.
 pub(super) const EXPORTERS_MAX: usize = 16_384;
+
+/// When there are so many, those that were not heard for this long make room.
+const IDLE_MAX_MS: i64 = 600_000;
+
+/// Who is idle is looked at no more often than this, however many new addresses come.
+const SWEEP_INTERVAL_MS: i64 = 1_000;
 
 /// Observation domains of one exporter. A chassis has one per line card or VRF.
 const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
@@ -35,7 +41,9 @@ pub struct Exporter {
     /// Uncontended but for exporters that several sockets share, and the management server's reads.
     account: Mutex<Account>,
     last_seen_ms: AtomicI64,
-    template_count: Arc<AtomicUsize>,
+    /// It made room for another: readers that still know it must look again.
+    is_forgotten: AtomicBool,
+    template_counts: TemplateCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     pub(super) sampling_rates: SamplingRates,
 }
@@ -47,21 +55,26 @@ pub struct Exporters {
     /// The account of every exporter beyond the limit.
     others: Arc<Exporter>,
     refused: AtomicU64,
+    swept_ms: AtomicI64,
+    fields_in_all: Arc<AtomicUsize>,
 }
 
 impl Default for Exporters {
     fn default() -> Self {
+        let fields_in_all = Arc::default();
         Self {
             by_address: RwLock::default(),
-            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into())),
+            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all)),
             refused: AtomicU64::new(0),
+            swept_ms: AtomicI64::new(i64::MIN),
+            fields_in_all,
         }
     }
 }
 
 impl Exporters {
-    /// The exporter at `address`, or `None` when the limit of exporters is reached.
-    pub(super) fn get(&self, address: IpAddr) -> Option<Arc<Exporter>> {
+    /// The exporter at `address`, or `None` when the limit is reached and all others are active.
+    pub(super) fn get(&self, address: IpAddr, now_ms: i64) -> Option<Arc<Exporter>> {
         let known = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(exporter) = known.get(&address) {
             return Some(Arc::clone(exporter));
@@ -69,10 +82,29 @@ impl Exporters {
         drop(known);
         let mut known = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= EXPORTERS_MAX && !known.contains_key(&address) {
-            return None;
+            self.forget_idle(&mut known, now_ms);
+            if known.len() >= EXPORTERS_MAX {
+                return None;
+            }
         }
-        let new = || Arc::new(Exporter::new(address));
+        let new = || {
+            let exporter = Exporter::new(address, &self.fields_in_all);
+            exporter.last_seen_ms.store(now_ms, Ordering::Relaxed);
+            Arc::new(exporter)
+        };
         Some(Arc::clone(known.entry(address).or_insert_with(new)))
+    }
+
+    fn forget_idle(&self, known: &mut HashMap<IpAddr, Arc<Exporter>>, now_ms: i64) {
+        if now_ms.saturating_sub(self.swept_ms.load(Ordering::Relaxed)) < SWEEP_INTERVAL_MS {
+            return;
+        }
+        self.swept_ms.store(now_ms, Ordering::Relaxed);
+        known.retain(|_, exporter| {
+            let is_active = now_ms - exporter.last_seen_ms() < IDLE_MAX_MS;
+            exporter.is_forgotten.store(!is_active, Ordering::Relaxed);
+            is_active
+        });
     }
 
     /// The exporter that accounts for those beyond the limit; counts that it was needed.
@@ -112,13 +144,15 @@ impl Exporters {
 }
 
 impl Exporter {
-    fn new(address: IpAddr) -> Self {
+    fn new(address: IpAddr, fields_in_all: &Arc<AtomicUsize>) -> Self {
+        let fields_in_all = Arc::clone(fields_in_all);
         Self {
             address,
             address_text: address.to_string(),
             account: Mutex::default(),
             last_seen_ms: AtomicI64::new(0),
-            template_count: Arc::default(),
+            is_forgotten: AtomicBool::new(false),
+            template_counts: TemplateCounts { of_exporter: Arc::default(), fields_in_all },
             domains: RwLock::default(),
             sampling_rates: SamplingRates::default(),
         }
@@ -128,6 +162,10 @@ impl Exporter {
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
+    }
+
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
     }
 
     /// Its address as the column `exporterAddr` has it.
@@ -150,7 +188,7 @@ impl Exporter {
     /// Templates that it announced, over all its observation domains.
     #[must_use]
     pub fn template_count(&self) -> usize {
-        self.template_count.load(Ordering::Relaxed)
+        self.template_counts.of_exporter.load(Ordering::Relaxed)
     }
 
     /// Adds one datagram to its account.
@@ -184,7 +222,7 @@ impl Exporter {
         if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
             return None;
         }
-        let new = || Arc::new(Templates::new(Arc::clone(&self.template_count)));
+        let new = || Arc::new(Templates::new(self.template_counts.clone()));
         Some(Arc::clone(known.entry(key).or_insert_with(new)))
     }
 }

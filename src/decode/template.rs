@@ -21,6 +21,10 @@ pub(super) const TEMPLATES_PER_EXPORTER_MAX: usize = 4_096;
 /// (RFC 3954 section 6.1). No enterprise has it.
 pub(super) const NETFLOW_V9_SCOPE: u32 = u32::MAX;
 
+/// Fields of all templates of all exporters: 10,000 exporters with ten templates of 20 fields, twice. The
+/// most that they can cost is about 200 MiB, whatever spoofers announce.
+pub(super) const FIELDS_IN_ALL_MAX: usize = 4_000_000;
+
 /// One field of a template: RFC 3954 section 5.2, RFC 7011 section 3.2.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Field {
@@ -57,8 +61,16 @@ pub(super) struct Template {
 pub(super) struct Templates {
     /// Held for a lookup or one change, never while records are decoded or a plan is compiled.
     table: RwLock<Table>,
-    /// Templates of the whole exporter, against [`TEMPLATES_PER_EXPORTER_MAX`].
-    exporter_templates: Arc<AtomicUsize>,
+    counts: TemplateCounts,
+}
+
+/// What is counted against the limits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TemplateCounts {
+    /// Templates of the exporter, against [`TEMPLATES_PER_EXPORTER_MAX`].
+    pub(super) of_exporter: Arc<AtomicUsize>,
+    /// Fields of every exporter's templates, against [`FIELDS_IN_ALL_MAX`].
+    pub(super) fields_in_all: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -75,13 +87,13 @@ pub(super) enum Learned {
     Changed,
     /// A refresh.
     Known,
-    /// The exporter has too many.
+    /// The exporter has too many, or all exporters have.
     LimitReached,
 }
 
 impl Templates {
-    pub(super) fn new(exporter_templates: Arc<AtomicUsize>) -> Self {
-        Self { table: RwLock::default(), exporter_templates }
+    pub(super) fn new(counts: TemplateCounts) -> Self {
+        Self { table: RwLock::default(), counts }
     }
 
     pub(super) fn get(&self, id: u16) -> Option<Arc<Template>> {
@@ -94,22 +106,19 @@ impl Templates {
         if known.as_ref().is_some_and(|template| template.definition == definition) {
             return Learned::Known;
         }
-        let exporter_templates = self.exporter_templates.load(Ordering::Relaxed);
-        if known.is_none() && exporter_templates >= TEMPLATES_PER_EXPORTER_MAX {
+        if known.is_none() && !self.counts.have_room(definition.fields.len()) {
             return Learned::LimitReached;
         }
         let template = Arc::new(Template::compile(definition));
         let mut table = self.write();
-        table.remove(id, &self.exporter_templates);
-        table.options += usize::from(template.definition.is_options);
-        table.by_id.insert(id, template);
-        self.exporter_templates.fetch_add(1, Ordering::Relaxed);
+        table.remove(id, &self.counts);
+        table.insert(id, template, &self.counts);
         Learned::Changed
     }
 
     /// Forgets one template, of whatever kind.
     pub(super) fn forget(&self, id: u16) {
-        self.write().remove(id, &self.exporter_templates);
+        self.write().remove(id, &self.counts);
     }
 
     /// Forgets one template of a kind, RFC 7011 section 8.1.
@@ -130,7 +139,7 @@ impl Templates {
         let is_meant = |template: &Template| template.definition.is_options == is_options;
         let ids: Vec<u16> =
             table.by_id.iter().filter(|(_, t)| is_meant(t)).map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|id| table.remove(id, &self.exporter_templates));
+        ids.into_iter().for_each(|id| table.remove(id, &self.counts));
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
@@ -138,12 +147,38 @@ impl Templates {
     }
 }
 
+impl Drop for Templates {
+    fn drop(&mut self) {
+        let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
+        table.by_id.values().for_each(|template| self.counts.remove(template));
+    }
+}
+
 impl Table {
-    fn remove(&mut self, id: u16, exporter_templates: &AtomicUsize) {
+    fn insert(&mut self, id: u16, template: Arc<Template>, counts: &TemplateCounts) {
+        self.options += usize::from(template.definition.is_options);
+        counts.of_exporter.fetch_add(1, Ordering::Relaxed);
+        counts.fields_in_all.fetch_add(template.definition.fields.len(), Ordering::Relaxed);
+        self.by_id.insert(id, template);
+    }
+
+    fn remove(&mut self, id: u16, counts: &TemplateCounts) {
         if let Some(template) = self.by_id.remove(&id) {
             self.options -= usize::from(template.definition.is_options);
-            exporter_templates.fetch_sub(1, Ordering::Relaxed);
+            counts.remove(&template);
         }
+    }
+}
+
+impl TemplateCounts {
+    fn have_room(&self, fields: usize) -> bool {
+        self.of_exporter.load(Ordering::Relaxed) < TEMPLATES_PER_EXPORTER_MAX
+            && self.fields_in_all.load(Ordering::Relaxed) + fields <= FIELDS_IN_ALL_MAX
+    }
+
+    fn remove(&self, template: &Template) {
+        self.of_exporter.fetch_sub(1, Ordering::Relaxed);
+        self.fields_in_all.fetch_sub(template.definition.fields.len(), Ordering::Relaxed);
     }
 }
 

@@ -249,6 +249,29 @@ fn one_exporter_has_a_limited_number_of_templates_and_takes_none_from_others() {
 }
 
 #[test]
+fn exporters_beyond_the_limit_are_accounted_together_until_idle_ones_make_room() {
+    let mut bench = Bench::new();
+    let address = |n: usize| IpAddr::from(u32::try_from(n).unwrap().to_be_bytes());
+    let hello = ipfix().template(300, &COUNTERS).finish();
+    let from = |bench: &mut Bench, n: usize, received_ms: i64| {
+        let datagram = Datagram { exporter: address(n), received_ms, payload: &hello };
+        bench.decoder.decode(&datagram, Instant::now(), &mut bench.writer).1
+    };
+    for n in 1..=EXPORTERS_MAX {
+        assert_eq!(from(&mut bench, n, NOW_MS).templates_learned, 1);
+    }
+    let refused = from(&mut bench, EXPORTERS_MAX + 1, NOW_MS);
+    assert_eq!(dropped(&refused), [("exporter_limit", 1)]);
+    assert_eq!((bench.exporters.count(), bench.exporters.refused()), (EXPORTERS_MAX, 1));
+    assert_eq!(from(&mut bench, 1, NOW_MS + 300_000).templates_learned, 0, "known");
+    let later = NOW_MS + 700_000;
+    assert_eq!(from(&mut bench, EXPORTERS_MAX + 1, later).templates_learned, 1);
+    assert_eq!(bench.exporters.count(), 2, "the active one and the new one");
+    assert_eq!(from(&mut bench, 2, later).templates_learned, 1, "forgotten and heard again");
+    assert_eq!(bench.exporters.template_count(), 3);
+}
+
+#[test]
 fn an_options_record_is_counted_and_is_no_flow() {
     let mut bench = Bench::new();
     for builder in [ipfix(), v9()] {
