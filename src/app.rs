@@ -223,12 +223,17 @@ fn show_state(config: &Config, queue: &ChunkSender, exporters: &Arc<Exporters>, 
     let (queue_rows, depth) = (metrics.gauge(MetricName::BatchQueueRows, &[]), queue.depth());
     let exporter_count = metrics.gauge(MetricName::DecodeExporters, &[]);
     let template_count = metrics.gauge(MetricName::DecodeTemplates, &[]);
+    let waiting_sets = metrics.gauge(MetricName::DecodeWaitingSets, &[]);
+    let waiting_bytes = metrics.gauge(MetricName::DecodeWaitingBytes, &[]);
     let refused = metrics.counter(MetricName::DecodeExportersRefused, &[]);
     let exporters = Arc::clone(exporters);
     metrics.on_render(move || {
         queue_rows.set(as_f64(depth.rows()));
         exporter_count.set(as_f64(exporters.count()));
         template_count.set(as_f64(exporters.template_count()));
+        let (sets, bytes) = exporters.waiting();
+        waiting_sets.set(as_f64(sets));
+        waiting_bytes.set(as_f64(bytes));
         refused.absolute(exporters.refused());
     });
 }

@@ -20,6 +20,14 @@ const EXPLAINED: &[(&str, &str)] = &[
         "decoders disagree: the last set reaches beyond the datagram",
     ),
     ("netflow-data-netflow9.pcap", "decoders disagree on padding behind records of few bytes"),
+    (
+        "netflow-data-nprobe-netflow9-4.pcap",
+        "two sets come before their template and are decoded with it",
+    ),
+    (
+        "vendor-ipfix-netscaler-with-variable-length-fields-2.pcap",
+        "three sets come before their template and are decoded with it",
+    ),
     ("telegraf-ipfix-example.pcap", "ambiguous: counters are in other elements than 1 and 2"),
     (
         "two-inputs-filter-by-ipversion-expected.pcap",
@@ -63,7 +71,7 @@ fn summaries_equal_what_independent_decoders_counted() {
         }
     }
     assert_eq!(differ, Vec::<String>::new());
-    assert_eq!(equal, 127);
+    assert_eq!(equal, 125);
 }
 
 const KEYS: [(&str, &str); 6] = [

@@ -90,6 +90,7 @@ fn decode_file(
             take(&chunk)?;
         }
     }
+    decoder.end_waiting(|_, tally| summary.tally.add(tally));
     writer.close_older_than(Duration::ZERO, now);
     for chunk in writer.take_closed() {
         summary.add(&chunk);

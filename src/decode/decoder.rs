@@ -16,6 +16,7 @@ use super::plan::Output;
 use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
+use super::waiting::WAITING_AGE_MAX_MS;
 use super::{ipfix, netflow_v5, netflow_v9};
 
 /// One received UDP payload.
@@ -100,6 +101,28 @@ impl Decoder {
     }
 }
 
+impl Decoder {
+    /// Drops sets that have waited too long for their template, and tells `note` by protocol. Readers of
+    /// the same exporters may all do so: a set is dropped once.
+    pub fn expire_waiting(&self, now_ms: i64, note: impl FnMut(Protocol, &Tally)) {
+        self.drop_waiting(now_ms - WAITING_AGE_MAX_MS, note);
+    }
+
+    /// Drops all sets that wait: no template will come any more.
+    pub fn end_waiting(&self, note: impl FnMut(Protocol, &Tally)) {
+        self.drop_waiting(i64::MAX, note);
+    }
+
+    fn drop_waiting(&self, received_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        if self.exporters.waiting() == (0, 0) {
+            return;
+        }
+        for peer in self.peers.values() {
+            peer.exporter.expire_waiting(received_ms, &mut note);
+        }
+    }
+}
+
 impl Exporters {
     /// The reader's own entry for `address`, made on first sight.
     fn get_cached<'a>(
@@ -134,11 +157,6 @@ impl Peer {
         &self.exporter.sampling_rates
     }
 
-    /// Whether templates of this exporter are kept at all.
-    pub(super) fn keeps_templates(&self) -> bool {
-        !self.is_shared
-    }
-
     /// The templates of an observation domain that announced some.
     pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
         match self.templates.entry((protocol, domain_id)) {
@@ -154,16 +172,16 @@ impl Peer {
         &mut self,
         protocol: Protocol,
         domain_id: u32,
-    ) -> Option<&Templates> {
+    ) -> Option<Arc<Templates>> {
         if self.is_shared {
             return None;
         }
-        match self.templates.entry((protocol, domain_id)) {
-            Entry::Occupied(known) => Some(known.into_mut()),
+        Some(Arc::clone(match self.templates.entry((protocol, domain_id)) {
+            Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {
-                Some(vacant.insert(self.exporter.new_templates(protocol, domain_id)?))
+                vacant.insert(self.exporter.new_templates(protocol, domain_id)?)
             }
-        }
+        }))
     }
 }
 

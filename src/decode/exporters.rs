@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::options::SamplingRates;
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
+use super::waiting::WaitingCounts;
 
 /// Addresses that state is kept for. A network of 16,384 exporters is larger than any that flows are
 /// collected from by one process; a spoofer costs at most a few MiB of accounts.
@@ -44,6 +45,7 @@ pub struct Exporter {
     /// It made room for another: readers that still know it must look again.
     is_forgotten: AtomicBool,
     template_counts: TemplateCounts,
+    waiting_counts: WaitingCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     pub(super) sampling_rates: SamplingRates,
 }
@@ -57,17 +59,20 @@ pub struct Exporters {
     refused: AtomicU64,
     swept_ms: AtomicI64,
     fields_in_all: Arc<AtomicUsize>,
+    waiting: WaitingCounts,
 }
 
 impl Default for Exporters {
     fn default() -> Self {
         let fields_in_all = Arc::default();
+        let waiting = WaitingCounts::default();
         Self {
             by_address: RwLock::default(),
-            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all)),
+            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all, &waiting)),
             refused: AtomicU64::new(0),
             swept_ms: AtomicI64::new(i64::MIN),
             fields_in_all,
+            waiting,
         }
     }
 }
@@ -88,7 +93,7 @@ impl Exporters {
             }
         }
         let new = || {
-            let exporter = Exporter::new(address, &self.fields_in_all);
+            let exporter = Exporter::new(address, &self.fields_in_all, &self.waiting);
             exporter.last_seen_ms.store(now_ms, Ordering::Relaxed);
             Arc::new(exporter)
         };
@@ -136,6 +141,13 @@ impl Exporters {
         self.list().iter().map(|exporter| exporter.template_count()).sum()
     }
 
+    /// Data sets that wait for their template, and their bytes.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        let WaitingCounts { sets_in_all, bytes_in_all, .. } = &self.waiting;
+        (sets_in_all.load(Ordering::Relaxed), bytes_in_all.load(Ordering::Relaxed))
+    }
+
     /// Datagrams of exporters beyond the limit.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -144,7 +156,7 @@ impl Exporters {
 }
 
 impl Exporter {
-    fn new(address: IpAddr, fields_in_all: &Arc<AtomicUsize>) -> Self {
+    fn new(address: IpAddr, fields_in_all: &Arc<AtomicUsize>, waiting: &WaitingCounts) -> Self {
         let fields_in_all = Arc::clone(fields_in_all);
         Self {
             address,
@@ -152,6 +164,7 @@ impl Exporter {
             account: Mutex::default(),
             last_seen_ms: AtomicI64::new(0),
             is_forgotten: AtomicBool::new(false),
+            waiting_counts: WaitingCounts { bytes_of_exporter: Arc::default(), ..waiting.clone() },
             template_counts: TemplateCounts { of_exporter: Arc::default(), fields_in_all },
             domains: RwLock::default(),
             sampling_rates: SamplingRates::default(),
@@ -176,7 +189,7 @@ impl Exporter {
     /// What it sent.
     #[must_use]
     pub fn account(&self) -> Account {
-        self.account.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock_account().clone()
     }
 
     /// When its last datagram was received, milliseconds since 1970.
@@ -194,10 +207,27 @@ impl Exporter {
     /// Adds one datagram to its account.
     pub(super) fn note(&self, received_ms: i64, bytes: usize, tally: &Tally) {
         self.last_seen_ms.store(received_ms, Ordering::Relaxed);
-        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.lock_account();
         account.datagrams += 1;
         account.bytes += bytes as u64;
         account.tally.add(tally);
+    }
+
+    /// Drops waiting sets that were received before `received_ms`, and tells `note` by protocol.
+    pub(super) fn expire_waiting(&self, received_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        for ((protocol, _), templates) in &*domains {
+            let mut tally = Tally::default();
+            templates.waiting.expire(received_ms, &mut tally);
+            if tally != Tally::default() {
+                self.lock_account().tally.add(&tally);
+                note(*protocol, &tally);
+            }
+        }
+    }
+
+    fn lock_account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The templates of an observation domain that announced some.
@@ -222,7 +252,8 @@ impl Exporter {
         if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
             return None;
         }
-        let new = || Arc::new(Templates::new(self.template_counts.clone()));
+        let new =
+            || Arc::new(Templates::new(self.template_counts.clone(), self.waiting_counts.clone()));
         Some(Arc::clone(known.entry(key).or_insert_with(new)))
     }
 }

@@ -8,7 +8,9 @@ use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
 use super::tally::{DropReason, Protocol};
+use super::template::Template;
 use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
+use super::waiting::{Outcome, WaitingSet};
 use super::wire::Wire;
 
 /// Bytes of a set header: id and length, RFC 3954 section 5.2 and RFC 7011 section 3.3.2.
@@ -94,39 +96,74 @@ impl<'a> MessageReader<'a> {
         context: &mut MessageContext<'_>,
         layout: Option<Layout>,
     ) {
-        let Self { peer, output, .. } = self;
-        let set_bytes = SET_HEADER_BYTES + body.len();
-        if let Some(layout) = layout {
-            match peer.learn_templates(context.protocol, context.domain_id) {
-                Some(templates) => learn_set(body, layout, templates, output.tally),
-                None => output.tally.drop(DropReason::ExporterLimit, set_bytes),
-            }
-            return;
+        match layout {
+            Some(layout) => self.read_template_set(body, context, layout),
+            None if id < TEMPLATE_ID_MIN => self.drop_set(DropReason::ReservedSet, body),
+            None => self.read_data_set(id, body, context),
         }
-        if id < TEMPLATE_ID_MIN {
-            return output.tally.drop(DropReason::ReservedSet, set_bytes);
-        }
-        let templates = peer.templates(context.protocol, context.domain_id);
-        let Some(template) = templates.and_then(|templates| templates.get(id)) else {
-            let is_kept = peer.keeps_templates();
-            let reason = if is_kept { DropReason::NoTemplate } else { DropReason::ExporterLimit };
-            return output.tally.drop(reason, set_bytes);
+    }
+
+    /// Learns templates, and decodes the sets that waited for them.
+    fn read_template_set(&mut self, body: &[u8], context: &MessageContext<'_>, layout: Layout) {
+        let (protocol, domain_id) = (context.protocol, context.domain_id);
+        let Some(templates) = self.peer.learn_templates(protocol, domain_id) else {
+            return self.drop_set(DropReason::ExporterLimit, body);
         };
+        for template in learn_set(body, layout, &templates, self.output.tally) {
+            for set in templates.waiting.take(template.definition.id) {
+                let mut context = self.context(protocol, domain_id, set.timing);
+                self.decode_set(&template, &set.body, &mut context);
+            }
+        }
+    }
+
+    fn read_data_set(&mut self, id: u16, body: &[u8], context: &mut MessageContext<'_>) {
+        let templates = self.peer.templates(context.protocol, context.domain_id);
+        match templates.and_then(|templates| templates.get(id)) {
+            Some(template) => self.decode_set(&template, body, context),
+            None => self.keep_set(id, body, context),
+        }
+    }
+
+    /// Keeps a set without template until that comes.
+    fn keep_set(&mut self, id: u16, body: &[u8], context: &mut MessageContext<'_>) {
+        let templates = self.peer.learn_templates(context.protocol, context.domain_id);
+        let Some(templates) = templates else {
+            return self.drop_set(DropReason::ExporterLimit, body);
+        };
+        let set = WaitingSet { body: body.into(), timing: context.timing };
+        match templates.waiting.keep(id, set, || templates.get(id).is_some()) {
+            Outcome::Waits => {}
+            Outcome::NoRoom => self.drop_set(DropReason::NoTemplate, body),
+            Outcome::TemplateCame => {
+                if let Some(template) = templates.get(id) {
+                    self.decode_set(&template, body, context);
+                }
+            }
+        }
+    }
+
+    fn decode_set(&mut self, template: &Template, body: &[u8], context: &mut MessageContext<'_>) {
         if body.len() < template.plan.record_bytes_min() {
-            return output.tally.drop(DropReason::ShortSet, set_bytes);
+            return self.drop_set(DropReason::ShortSet, body);
         }
         if !template.definition.is_options {
-            return template.plan.write_flows(body, context, output);
+            return template.plan.write_flows(body, context, &mut self.output);
         }
         let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
-        let has_room = template.plan.read_options(body, output, |records| {
-            template.options.learn(records, peer.rates(), domain_id, now_ms)
+        let rates = self.peer.rates();
+        let has_room = template.plan.read_options(body, &mut self.output, |records| {
+            template.options.learn(records, rates, domain_id, now_ms)
         });
-        if !has_room {
-            output.tally.drop(DropReason::OptionsLimit, set_bytes);
-        }
         // What they say holds for the flows of the same message too.
-        context.use_rates(peer.rates().lookup(domain_id, now_ms));
+        context.use_rates(rates.lookup(domain_id, now_ms));
+        if !has_room {
+            self.drop_set(DropReason::OptionsLimit, body);
+        }
+    }
+
+    fn drop_set(&mut self, reason: DropReason, body: &[u8]) {
+        self.output.tally.drop(reason, SET_HEADER_BYTES + body.len());
     }
 }
 

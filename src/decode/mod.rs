@@ -20,6 +20,7 @@ mod steps;
 mod tally;
 mod template;
 mod template_set;
+mod waiting;
 mod wire;
 
 pub use clock::Timing;

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
 use super::plan::Plan;
+use super::waiting::{Waiting, WaitingCounts};
 
 /// Fields of one template. The widest of the captures that decoding is tested on has 89; a template's
 /// cost for the sets that use it grows with its fields.
@@ -62,6 +63,8 @@ pub(super) struct Templates {
     /// Held for a lookup or one change, never while records are decoded or a plan is compiled.
     table: RwLock<Table>,
     counts: TemplateCounts,
+    /// Data sets that came before their template.
+    pub(super) waiting: Waiting,
 }
 
 /// What is counted against the limits.
@@ -81,10 +84,10 @@ struct Table {
 }
 
 /// What learning a template changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Learned {
     /// A new template, or one that differs from the known one of the same id.
-    Changed,
+    Changed(Arc<Template>),
     /// A refresh.
     Known,
     /// The exporter has too many, or all exporters have.
@@ -92,8 +95,8 @@ pub(super) enum Learned {
 }
 
 impl Templates {
-    pub(super) fn new(counts: TemplateCounts) -> Self {
-        Self { table: RwLock::default(), counts }
+    pub(super) fn new(counts: TemplateCounts, waiting: WaitingCounts) -> Self {
+        Self { table: RwLock::default(), counts, waiting: Waiting::new(waiting) }
     }
 
     pub(super) fn get(&self, id: u16) -> Option<Arc<Template>> {
@@ -112,8 +115,8 @@ impl Templates {
         let template = Arc::new(Template::compile(definition));
         let mut table = self.write();
         table.remove(id, &self.counts);
-        table.insert(id, template, &self.counts);
-        Learned::Changed
+        table.insert(id, Arc::clone(&template), &self.counts);
+        Learned::Changed(template)
     }
 
     /// Forgets one template, of whatever kind.

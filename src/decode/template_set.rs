@@ -1,8 +1,10 @@
 //! Template and options template sets: RFC 3954 sections 5.2 and 6.1, RFC 7011 sections 3.4.1 and 3.4.2.
 
+use std::sync::Arc;
+
 use super::tally::{DropReason, Tally};
 use super::template::{
-    Definition, FIELDS_MAX, Field, Learned, NETFLOW_V9_SCOPE, Templates, VARIABLE_LENGTH,
+    Definition, FIELDS_MAX, Field, Learned, NETFLOW_V9_SCOPE, Template, Templates, VARIABLE_LENGTH,
 };
 use super::wire::Wire;
 
@@ -51,41 +53,59 @@ enum Record {
     },
 }
 
-/// Reads every template record of a set.
-pub(super) fn learn_set(set: &[u8], layout: Layout, templates: &Templates, tally: &mut Tally) {
+/// Reads every template record of a set; returns the templates that are new or have changed.
+pub(super) fn learn_set(
+    set: &[u8],
+    layout: Layout,
+    templates: &Templates,
+    tally: &mut Tally,
+) -> Vec<Arc<Template>> {
+    let mut learned = Vec::new();
     let mut wire = Wire(set);
     while wire.len() >= SHORTEST_RECORD_BYTES {
         let before = wire.len();
         match read_record(&mut wire, layout) {
-            Record::Padding => return,
+            Record::Padding => return learned,
             Record::Bad { id } => {
                 templates.forget(id);
-                return tally.drop(DropReason::BadTemplate, before);
+                tally.drop(DropReason::BadTemplate, before);
+                return learned;
             }
             Record::Withdrawal(id) if id == layout.withdraw_all_id() => {
                 templates.withdraw_all(layout.is_options());
             }
             Record::Withdrawal(id) => templates.withdraw(id, layout.is_options()),
             Record::Template(definition) => {
-                learn(definition, before - wire.len(), templates, tally);
+                learned.extend(learn(definition, before - wire.len(), templates, tally));
             }
         }
     }
     tally.note_rest(wire.0);
+    learned
 }
 
-fn learn(definition: Definition, bytes: usize, templates: &Templates, tally: &mut Tally) {
+fn learn(
+    definition: Definition,
+    bytes: usize,
+    templates: &Templates,
+    tally: &mut Tally,
+) -> Option<Arc<Template>> {
     tally.templates += 1;
     if definition.id < TEMPLATE_ID_MIN || !is_usable(&definition.fields) {
         // Sets of this id follow the new definition, so the old one would make flows of anything.
         templates.forget(definition.id);
-        return tally.drop(DropReason::BadTemplate, bytes);
+        tally.drop(DropReason::BadTemplate, bytes);
+        return None;
     }
     match templates.learn(definition) {
-        Learned::Changed => tally.templates_learned += 1,
+        Learned::Changed(template) => {
+            tally.templates_learned += 1;
+            return Some(template);
+        }
         Learned::Known => {}
         Learned::LimitReached => tally.drop(DropReason::TemplateLimit, bytes),
     }
+    None
 }
 
 /// A record must take at least one byte, or a set would hold endless records; and fit a datagram.

@@ -35,20 +35,28 @@ impl DecodeMetrics {
     /// Counts one datagram.
     pub fn count(&self, protocol: Option<Protocol>, tally: &Tally) {
         let index = protocol.map_or(Protocol::ALL.len(), |protocol| protocol as usize);
-        let metrics = &self.by_protocol[index];
-        metrics.datagrams.increment(1);
-        metrics.flows.increment(tally.flows);
-        metrics.options_records.increment(tally.options_records);
-        metrics.templates_learned.increment(tally.templates_learned);
-        for (reason, dropped) in tally.drops() {
-            let (count, bytes) = &metrics.dropped[reason as usize];
-            count.increment(dropped.count);
-            bytes.increment(dropped.bytes);
-        }
+        self.by_protocol[index].datagrams.increment(1);
+        self.by_protocol[index].count(tally);
+    }
+
+    /// Counts what became of earlier datagrams.
+    pub fn count_more(&self, protocol: Protocol, tally: &Tally) {
+        self.by_protocol[protocol as usize].count(tally);
     }
 }
 
 impl ProtocolMetrics {
+    fn count(&self, tally: &Tally) {
+        self.flows.increment(tally.flows);
+        self.options_records.increment(tally.options_records);
+        self.templates_learned.increment(tally.templates_learned);
+        for (reason, dropped) in tally.drops() {
+            let (count, bytes) = &self.dropped[reason as usize];
+            count.increment(dropped.count);
+            bytes.increment(dropped.bytes);
+        }
+    }
+
     fn new(metrics: &Metrics, label: &'static str) -> Self {
         let counter = |name| metrics.counter(name, &[label]);
         let dropped = DropReason::ALL.iter().map(|reason| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use metrics::{Counter, Histogram};
 use tracing::{error, warn};
 
-use crate::decode::{Datagram, Decoder};
+use crate::decode::{Datagram, Decoder, Tally};
 use crate::flow::ChunkWriter;
 use crate::queue::ChunkSender;
 use crate::sink::{Ledger, RowDropReason};
@@ -109,6 +109,9 @@ impl Reader {
             if now - self.drops_read >= KERNEL_DROPS_INTERVAL {
                 self.drops_read = now;
                 self.count_kernel_drops();
+                let count =
+                    |protocol, tally: &Tally| self.decode_metrics.count_more(protocol, tally);
+                self.decoder.expire_waiting(unix_ms(), count);
             }
         }
         let deadline = Instant::now() + DRAIN_TIME_MAX;
@@ -116,6 +119,7 @@ impl Reader {
         self.writer.close_older_than(Duration::ZERO, Instant::now());
         self.push_closed();
         self.count_kernel_drops();
+        self.decoder.end_waiting(|protocol, tally| self.decode_metrics.count_more(protocol, tally));
     }
 
     /// Receives and decodes one batch; returns its datagrams.

@@ -82,6 +82,8 @@ metrics! {
     DecodeDroppedBytes "tidegate_decode_dropped_bytes_total" Counter, ["protocol", "reason"] "Bytes of the datagrams and sets that were not decoded.";
     DecodeExporters "tidegate_decode_exporters" Gauge, [] "Exporters that state is kept for.";
     DecodeExportersRefused "tidegate_decode_exporters_refused_datagrams_total" Counter, [] "Datagrams of exporters beyond the number that state is kept for.";
+    DecodeWaitingSets "tidegate_decode_waiting_sets" Gauge, [] "Data sets that wait for their template.";
+    DecodeWaitingBytes "tidegate_decode_waiting_bytes" Gauge, [] "Memory of the data sets that wait for their template.";
     DecodeTemplates "tidegate_decode_templates" Gauge, [] "Templates of all exporters.";
 
     BatchReceivedRows "tidegate_batch_received_rows_total" Counter, [] "Rows that readers handed to the queue, dropped ones included.";

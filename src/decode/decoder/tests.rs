@@ -37,7 +37,11 @@ impl Bench {
     }
 
     fn decode_from(&mut self, exporter: IpAddr, payload: &[u8]) -> Tally {
-        let datagram = Datagram { exporter, received_ms: NOW_MS, payload };
+        self.decode_at(exporter, NOW_MS, payload)
+    }
+
+    fn decode_at(&mut self, exporter: IpAddr, received_ms: i64, payload: &[u8]) -> Tally {
+        let datagram = Datagram { exporter, received_ms, payload };
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
         self.writer.close_older_than(Duration::ZERO, Instant::now());
         for chunk in self.writer.take_closed() {
@@ -45,6 +49,13 @@ impl Bench {
             self.rows.extend(rows.map(|row| serde_json::to_value(row).unwrap()));
         }
         tally
+    }
+
+    /// What is lost of this datagram when no template comes any more.
+    fn lost(&mut self, payload: &[u8]) -> Vec<(&'static str, u64)> {
+        let mut tally = self.decode(payload);
+        self.decoder.end_waiting(|_, waited| tally.add(waited));
+        dropped(&tally)
     }
 
     /// A column of every row.
@@ -130,10 +141,9 @@ fn a_bad_set_costs_that_set_and_the_ones_before_it_are_kept() {
         .raw_set(301, &[0; 8])
         .data_set(300, &[&[3, 1], &[4, 1]])
         .raw(&[1, 44, 0, 3]);
-    let tally = bench.decode(&message.finish());
+    let lost = bench.lost(&message.finish());
     assert_eq!(bench.column(Column::Bytes), [1, 2, 3, 4]);
-    let expected = vec![("no_template", 1), ("bad_set_length", 1), ("reserved_set", 1)];
-    assert_eq!(dropped(&tally), expected);
+    assert_eq!(lost, [("no_template", 1), ("bad_set_length", 1), ("reserved_set", 1)]);
 }
 
 #[test]
@@ -166,12 +176,13 @@ fn a_template_belongs_to_exporter_protocol_and_domain() {
     bench.decode(&ipfix().template(300, &COUNTERS).finish());
     let data = ipfix().data_set(300, &[&[1, 1], &[2, 1]]).finish();
     assert_eq!(bench.decode(&data).flows, 2);
-    assert_eq!(dropped(&bench.decode_from([192, 0, 2, 2].into(), &data)), [("no_template", 1)]);
+    assert_eq!(bench.decode_from([192, 0, 2, 2].into(), &data).flows, 0);
     let header = IpfixHeader { export_time_s: NOW_S, sequence: 0, domain_id: 8 };
     let other_domain = MessageBuilder::ipfix(header).data_set(300, &[&[1, 1], &[2, 1]]).finish();
-    assert_eq!(dropped(&bench.decode(&other_domain)), [("no_template", 1)]);
+    assert_eq!(bench.decode(&other_domain).flows, 0);
     let other_protocol = v9().data_set(300, &[&[1, 1], &[2, 1]]).finish();
-    assert_eq!(dropped(&bench.decode(&other_protocol)), [("no_template", 1)]);
+    assert_eq!(bench.decode(&other_protocol).flows, 0);
+    assert_eq!(bench.exporters.waiting().0, 3);
 }
 
 #[test]
@@ -202,7 +213,7 @@ fn withdrawals_forget_one_template_or_all_of_a_kind() {
         .options_template(400, &[Field::new(149, 4)], &[Field::new(41, 4)])
         .finish();
     let has = |bench: &mut Bench, id, length| {
-        dropped(&bench.decode(&ipfix().raw_set(id, &vec![1; length]).finish())).is_empty()
+        bench.lost(&ipfix().raw_set(id, &vec![1; length]).finish()).is_empty()
     };
     bench.decode(&learn);
     bench.decode(&ipfix().raw_set(2, &[1, 44, 0, 0]).finish());
@@ -269,6 +280,51 @@ fn exporters_beyond_the_limit_are_accounted_together_until_idle_ones_make_room()
     assert_eq!(bench.exporters.count(), 2, "the active one and the new one");
     assert_eq!(from(&mut bench, 2, later).templates_learned, 1, "forgotten and heard again");
     assert_eq!(bench.exporters.template_count(), 3);
+}
+
+#[test]
+fn a_set_before_its_template_is_decoded_with_the_times_of_its_own_message() {
+    let mut bench = Bench::new();
+    let header =
+        |uptime_ms, export_time_s| V9Header { uptime_ms, export_time_s, sequence: 0, source_id: 7 };
+    let early =
+        MessageBuilder::v9(header(60_000, NOW_S - 100)).data_set(300, &[&[0, 0, 0xea, 0x60]]);
+    assert_eq!(bench.decode(&early.finish()).flows, 0);
+    assert_eq!(bench.exporters.waiting().0, 1);
+    let fields = [Field::new(22, 4)];
+    let late = MessageBuilder::v9(header(160_000, NOW_S)).template(300, &fields).finish();
+    assert_eq!(bench.decode(&late).flows, 1);
+    assert_eq!(bench.rows[0]["timestamp"], NOW_MS - 100_000);
+    assert_eq!(
+        bench.rows[0]["firstSwitched"],
+        NOW_MS - 100_000,
+        "uptime 60 s of the early message"
+    );
+    assert_eq!(bench.exporters.waiting(), (0, 0));
+}
+
+#[test]
+fn sets_wait_for_a_limited_time_and_in_limited_memory() {
+    let mut bench = Bench::new();
+    let exporter = [192, 0, 2, 1].into();
+    let orphan = ipfix().raw_set(300, &[7; 60_000]).finish();
+    let mut tally = Tally::default();
+    for _ in 0..80 {
+        tally.add(&bench.decode(&orphan));
+    }
+    let kept = bench.exporters.waiting().0 as u64;
+    assert_eq!(dropped(&tally), [("no_template", 80 - kept)]);
+    assert_eq!(kept, 69, "of 60,064 bytes each");
+    let mut expired = Tally::default();
+    bench.decoder.expire_waiting(NOW_MS + WAITING_AGE_MAX_MS, |_, tally| expired.add(tally));
+    assert_eq!(expired, Tally::default());
+    bench.decoder.expire_waiting(NOW_MS + WAITING_AGE_MAX_MS + 1, |_, tally| expired.add(tally));
+    assert_eq!(dropped(&expired), [("no_template", kept)]);
+    assert_eq!(bench.exporters.waiting(), (0, 0));
+    let template = ipfix().template(300, &COUNTERS).finish();
+    assert_eq!(bench.decode_at(exporter, NOW_MS, &template).flows, 0);
+    let account = bench.exporters.list()[0].account();
+    assert_eq!(account.tally.dropped(DropReason::NoTemplate).count, 80);
 }
 
 #[test]
