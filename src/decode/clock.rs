@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The year 2300, where ClickHouse's `DateTime64` ends.
 const TIME_END_MS: i64 = 10_413_792_000_000;
 
+/// An uptime counts milliseconds in 32 bits.
+const UPTIME_WRAP_MS: i64 = 1 << 32;
+
 /// The times of one message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timing {
@@ -16,6 +19,8 @@ pub struct Timing {
     pub correction_ms: i64,
     /// The exporter's uptime at export time, for protocols that say it.
     pub uptime_ms: Option<u32>,
+    /// When the exporter started by its own clock, if it announced that (element 160).
+    pub boot_ms: Option<i64>,
 }
 
 impl Timing {
@@ -31,7 +36,8 @@ impl Timing {
         let skew_ms = received_ms - export_ms;
         let off = u128::from(skew_ms.unsigned_abs()) > skew_max.as_millis();
         let correction_ms = if off { skew_ms } else { 0 };
-        Self { timestamp_ms: export_ms + correction_ms, received_ms, correction_ms, uptime_ms }
+        let timestamp_ms = export_ms + correction_ms;
+        Self { timestamp_ms, received_ms, correction_ms, uptime_ms, boot_ms: None }
     }
 
     /// The time of an event at `event_ms` of the exporter's uptime. The uptime wraps after 49.7 days;
@@ -42,10 +48,22 @@ impl Timing {
         reason = "the wrapped difference is read as signed on purpose"
     )]
     pub fn at_uptime(&self, event_ms: u32) -> i64 {
-        let Some(now_ms) = self.uptime_ms else {
-            return self.timestamp_ms;
-        };
-        self.timestamp_ms - i64::from(now_ms.wrapping_sub(event_ms) as i32)
+        match (self.uptime_ms, self.boot_ms) {
+            (Some(now_ms), _) => {
+                self.timestamp_ms - i64::from(now_ms.wrapping_sub(event_ms) as i32)
+            }
+            (None, Some(boot_ms)) => self.after_boot(boot_ms, event_ms),
+            (None, None) => self.timestamp_ms,
+        }
+    }
+
+    /// The time of an event so long after the exporter started; the uptime may have wrapped since.
+    #[must_use]
+    pub fn after_boot(&self, boot_ms: i64, event_ms: u32) -> i64 {
+        let first_ms = boot_ms.saturating_add(self.correction_ms + i64::from(event_ms));
+        let behind_ms =
+            self.timestamp_ms.saturating_sub(first_ms).saturating_add(UPTIME_WRAP_MS / 2);
+        first_ms + behind_ms.div_euclid(UPTIME_WRAP_MS) * UPTIME_WRAP_MS
     }
 
     /// A time of the exporter's clock; one that cannot be, or 0, is taken to be the export time.
@@ -75,6 +93,17 @@ mod tests {
         let timing = Timing::new(1_000_000, 1_000_000, Some(500), HOUR);
         assert_eq!(timing.at_uptime(u32::MAX - 499), 1_000_000 - 1_000);
         assert_eq!(timing.at_uptime(700), 1_000_200);
+    }
+
+    #[test]
+    fn an_event_after_the_announced_start_is_placed_near_the_export() {
+        let export_ms = 1_700_000_000_000;
+        let mut timing = Timing::new(export_ms, export_ms, None, HOUR);
+        assert_eq!(timing.at_uptime(5), export_ms, "nobody said when the exporter started");
+        timing.boot_ms = Some(export_ms - 60_000);
+        assert_eq!(timing.at_uptime(50_000), export_ms - 10_000);
+        timing.boot_ms = Some(export_ms - 60_000 - 3 * UPTIME_WRAP_MS);
+        assert_eq!(timing.at_uptime(50_000), export_ms - 10_000, "three wraps later");
     }
 
     #[test]

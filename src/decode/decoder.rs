@@ -11,7 +11,7 @@ use crate::flow::{ChunkWriter, Identity};
 
 use super::exporters::{EXPORTERS_MAX, Exporter, Exporters};
 use super::message::MessageReader;
-use super::options::SamplingRates;
+use super::options::Announced;
 use super::plan::Output;
 use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
@@ -152,9 +152,9 @@ impl Peer {
         Self { exporter, templates: HashMap::new(), is_shared }
     }
 
-    /// The rates that the exporter announced.
-    pub(super) fn rates(&self) -> &SamplingRates {
-        &self.exporter.sampling_rates
+    /// What the exporter announced.
+    pub(super) fn announced(&self) -> &Announced {
+        &self.exporter.announced
     }
 
     /// The templates of an observation domain that announced some.

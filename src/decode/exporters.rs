@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::options::SamplingRates;
+use super::options::Announced;
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
 use super::waiting::WaitingCounts;
@@ -47,7 +47,7 @@ pub struct Exporter {
     template_counts: TemplateCounts,
     waiting_counts: WaitingCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
-    pub(super) sampling_rates: SamplingRates,
+    pub(super) announced: Announced,
 }
 
 /// All exporters of the process.
@@ -167,7 +167,7 @@ impl Exporter {
             waiting_counts: WaitingCounts { bytes_of_exporter: Arc::default(), ..waiting.clone() },
             template_counts: TemplateCounts { of_exporter: Arc::default(), fields_in_all },
             domains: RwLock::default(),
-            sampling_rates: SamplingRates::default(),
+            announced: Announced::default(),
         }
     }
 

@@ -36,7 +36,7 @@ impl<'a> MessageReader<'a> {
         Timing::new(export_ms, self.received_ms, uptime_ms, self.options.skew_max)
     }
 
-    /// The context of a message, with the sampling rate that options records announced.
+    /// The context of a message, with what options records announced.
     pub(super) fn context(
         &self,
         protocol: Protocol,
@@ -54,7 +54,7 @@ impl<'a> MessageReader<'a> {
             rates: RateLookup::default(),
             now: self.now,
         };
-        context.use_rates(self.peer.rates().lookup(domain_id, self.received_ms));
+        context.use_announced(self.peer.announced(), self.received_ms);
         context
     }
 
@@ -151,12 +151,12 @@ impl<'a> MessageReader<'a> {
             return template.plan.write_flows(body, context, &mut self.output);
         }
         let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
-        let rates = self.peer.rates();
+        let announced = self.peer.announced();
         let has_room = template.plan.read_options(body, &mut self.output, |records| {
-            template.options.learn(records, rates, domain_id, now_ms)
+            template.options.learn(records, announced, domain_id, now_ms)
         });
         // What they say holds for the flows of the same message too.
-        context.use_rates(rates.lookup(domain_id, now_ms));
+        context.use_announced(announced, now_ms);
         if !has_room {
             self.drop_set(DropReason::OptionsLimit, body);
         }

@@ -1,4 +1,5 @@
-//! What an exporter says about itself in records of options templates: here, its sampling rates.
+//! What an exporter says about itself in records of options templates: its sampling rates, and when it
+//! started.
 //!
 //! Kept per exporter and shared by all readers; a message looks at the rates as they were when it came,
 //! and a change copies them. An entry that is not announced any more expires, so that a rate that was switched
@@ -12,6 +13,9 @@ use super::template::Field;
 
 /// Rates of one exporter. A chassis announces one for each sampler and line card.
 const RATES_MAX: usize = 512;
+
+/// Observation domains of one exporter whose start is kept; as many as may have templates.
+const DOMAINS_MAX: usize = 1_024;
 
 /// A rate counts for this long after it was announced. Devices announce at least every 30 minutes.
 const AGE_MAX_MS: i64 = 3_600_000;
@@ -35,10 +39,41 @@ struct Rate {
 
 type Rates = HashMap<RateKey, Rate>;
 
+/// What one exporter announced.
+#[derive(Debug, Default)]
+pub(super) struct Announced {
+    pub(super) rates: SamplingRates,
+    pub(super) boots: BootTimes,
+}
+
 /// The sampling rates of one exporter.
 #[derive(Debug, Default)]
 pub(super) struct SamplingRates {
     rates: RwLock<Arc<Rates>>,
+}
+
+/// When the exporter started, by observation domain: systemInitTimeMilliseconds (160).
+#[derive(Debug, Default)]
+pub(super) struct BootTimes(RwLock<HashMap<u32, i64>>);
+
+impl BootTimes {
+    pub(super) fn of_domain(&self, domain_id: u32) -> Option<i64> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&domain_id).copied()
+    }
+
+    /// Notes a start; returns whether there was room.
+    fn learn(&self, domain_id: u32, boot_ms: u64) -> bool {
+        let boot_ms = i64::try_from(boot_ms).unwrap_or(0);
+        if self.of_domain(domain_id) == Some(boot_ms) {
+            return true;
+        }
+        let mut boots = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let has_room = boots.len() < DOMAINS_MAX || boots.contains_key(&domain_id);
+        if has_room {
+            boots.insert(domain_id, boot_ms);
+        }
+        has_room
+    }
 }
 
 /// The rates at one moment, for the records of one message.
@@ -137,17 +172,19 @@ enum RateElement {
     Population,
 }
 
-/// Reads sampling rates from the records of one options template.
+/// Reads the records of one options template.
 #[derive(Debug, Default)]
 pub(super) struct OptionsReader {
     rate_elements: Vec<(RateElement, Place)>,
+    /// systemInitTimeMilliseconds (160).
+    boot: Option<Place>,
 }
 
 impl OptionsReader {
     /// Finds the elements in a template.
     pub(super) fn compile(fields: &[Field]) -> Self {
         let (_, places) = Shape::of(fields);
-        let elements = fields.iter().zip(places).filter_map(|(field, place)| {
+        let elements = fields.iter().zip(&places).filter_map(|(field, &place)| {
             let element = match (field.enterprise, field.id) {
                 (0, 48 | 302) => RateElement::Sampler,
                 (0, 34 | 50) => RateElement::Interval,
@@ -159,21 +196,27 @@ impl OptionsReader {
             };
             (1..=8).contains(&field.length).then_some((element, place))
         });
-        Self { rate_elements: elements.collect() }
+        Self { rate_elements: elements.collect(), boot: boot_place(fields, &places) }
     }
 
-    /// Learns the rates that `records` announce. Returns whether there was room for all.
+    /// Learns what `records` announce. Returns whether there was room for all.
     pub(super) fn learn(
         &self,
         records: &dyn Records,
-        rates: &SamplingRates,
+        announced: &Announced,
         domain_id: u32,
         now_ms: i64,
     ) -> bool {
-        if self.rate_elements.is_empty() {
-            return true;
-        }
         let mut has_room = true;
+        if let Some(boot) = self.boot {
+            for record in 0..records.count() {
+                let boot_ms = unsigned(records.value(record, boot));
+                has_room &= announced.boots.learn(domain_id, boot_ms);
+            }
+        }
+        if self.rate_elements.is_empty() {
+            return has_room;
+        }
         for record in 0..records.count() {
             let value = |element| {
                 let (_, place) = self.rate_elements.iter().find(|(known, _)| *known == element)?;
@@ -181,11 +224,17 @@ impl OptionsReader {
             };
             let key = RateKey { domain_id, sampler_id: value(RateElement::Sampler).unwrap_or(0) };
             if let Some(interval) = interval_of(value) {
-                has_room &= rates.learn(key, interval, now_ms);
+                has_room &= announced.rates.learn(key, interval, now_ms);
             }
         }
         has_room
     }
+}
+
+/// The place of systemInitTimeMilliseconds (160) in a record.
+pub(super) fn boot_place(fields: &[Field], places: &[Place]) -> Option<Place> {
+    let is_boot = |field: &Field| field.enterprise == 0 && field.id == 160 && field.length == 8;
+    fields.iter().position(is_boot).map(|index| places[index])
 }
 
 /// One packet in how many is looked at, 0 when none is; `None` when the record does not tell.
@@ -204,7 +253,7 @@ fn interval_of(value: impl Fn(RateElement) -> Option<u64>) -> Option<f64> {
 }
 
 /// Big-endian, up to 8 bytes.
-fn unsigned(bytes: &[u8]) -> u64 {
+pub(super) fn unsigned(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 

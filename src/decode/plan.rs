@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::flow::{COLUMNS, Chunk, ChunkWriter, Column, Identity, Kind, Read};
 
 use super::clock::Timing;
-use super::options::RateLookup;
+use super::options::{Announced, RateLookup, boot_place};
 use super::records::{
     FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
 };
@@ -193,10 +193,11 @@ impl Plan {
 }
 
 impl MessageContext<'_> {
-    /// Sets the rates that the exporter announced.
-    pub(super) fn use_rates(&mut self, rates: RateLookup) {
-        self.sampling = Sampling::from_options(rates.of_domain());
-        self.rates = rates;
+    /// Takes over what the exporter announced.
+    pub(super) fn use_announced(&mut self, announced: &Announced, now_ms: i64) {
+        self.rates = announced.rates.lookup(self.domain_id, now_ms);
+        self.sampling = Sampling::from_options(self.rates.of_domain());
+        self.timing.boot_ms = announced.boots.of_domain(self.domain_id);
     }
 
     /// The columns that all records of the message share.
@@ -248,7 +249,8 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
             field.enterprise == 0 && field.id == source.id && is_readable(source.read, field.length)
         };
         let index = fields.iter().position(is_source)?;
-        Some((index, Step { column, read: source.read, place: places[index] }))
+        let boot = boot_place(fields, places);
+        Some((index, Step { column, read: source.read, place: places[index], boot }))
     });
     let mut found: Vec<(usize, Step)> = found.collect();
     match spec.kind {

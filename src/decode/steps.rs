@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use crate::flow::{Chunk, Column, Kind, Read};
 
+use super::clock::Timing;
+use super::options::unsigned;
 use super::plan::MessageContext;
 use super::records::{Place, Records};
 use super::sampling::Sampling;
@@ -21,6 +23,8 @@ pub(super) struct Step {
     pub(super) column: Column,
     pub(super) read: Read,
     pub(super) place: Place,
+    /// Where the record itself says when the exporter started; for uptimes.
+    pub(super) boot: Option<Place>,
 }
 
 impl Step {
@@ -52,10 +56,7 @@ impl Step {
                 [.., high, _low] => [*high],
                 _ => [0],
             }),
-            Read::Uptime => {
-                let at = |value: u64| timing.at_uptime(u32::try_from(value).unwrap_or(u32::MAX));
-                times(column, place, records, chunk, at);
-            }
+            Read::Uptime => self.uptimes(records, timing, chunk),
             Read::Seconds => times(column, place, records, chunk, |seconds| {
                 timing.at_absolute(seconds.saturating_mul(1_000))
             }),
@@ -68,6 +69,20 @@ impl Step {
             Read::MicrosBefore => {
                 times(column, place, records, chunk, |micros| timing.before_export(micros));
             }
+        }
+    }
+
+    fn uptimes(&self, records: &impl Records, timing: &Timing, chunk: &mut Chunk) {
+        let uptime = |value| u32::try_from(value).unwrap_or(u32::MAX);
+        let Some(boot) = self.boot else {
+            let at = |value| timing.at_uptime(uptime(value));
+            return times(self.column, self.place, records, chunk, at);
+        };
+        let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<8>();
+        let values = records.values(self.place).zip(records.values(boot));
+        for (out, (value, boot)) in out.iter_mut().zip(values) {
+            let boot_ms = i64::try_from(unsigned(boot)).unwrap_or(0);
+            *out = timing.after_boot(boot_ms, uptime(unsigned(value))).to_le_bytes();
         }
     }
 
@@ -244,7 +259,7 @@ fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(us
         Place::Fixed { length: 8, .. } => fixed::<8>(place, records, use_it),
         _ => {
             for (row, value) in records.values(place).enumerate() {
-                use_it(row, value.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte)));
+                use_it(row, unsigned(value));
             }
         }
     }

@@ -439,6 +439,25 @@ fn times_of_every_form_are_read() {
 }
 
 #[test]
+fn uptimes_of_ipfix_count_from_the_start_that_the_exporter_announced() {
+    let boot_ms = NOW_MS - 3_600_000;
+    let mut bench = Bench::new();
+    let announce = ipfix()
+        .options_template(400, &[Field::new(143, 4)], &[Field::new(160, 8)])
+        .data_set(400, &[&[&[0, 0, 0, 1][..], &boot_ms.to_be_bytes()].concat()])
+        .template(300, &[Field::new(22, 4), Field::new(21, 4)])
+        .data_set(300, &[&[0, 0, 0x75, 0x30, 0, 0, 0xea, 0x60]]);
+    bench.decode(&announce.finish());
+    let own = ipfix()
+        .template(301, &[Field::new(22, 4), Field::new(160, 8)])
+        .data_set(301, &[&[&[0, 0, 0x75, 0x30][..], &(boot_ms - 1).to_be_bytes()].concat()]);
+    bench.decode(&own.finish());
+    let first = bench.column(Column::FirstSwitched);
+    assert_eq!(first, [boot_ms + 30_000, boot_ms + 29_999]);
+    assert_eq!(bench.rows[0]["lastSwitched"], boot_ms + 60_000);
+}
+
+#[test]
 fn a_set_larger_than_a_chunk_goes_on_in_the_next() {
     let mut bench = Bench::new();
     let records: Vec<[u8; 2]> = (0..100).map(|n| [n, 1]).collect();
