@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::interfaces::{Interface, Interfaces};
 use super::options::SamplingRates;
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
@@ -46,6 +47,7 @@ pub struct Exporter {
     template_counts: TemplateCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     pub(super) sampling_rates: SamplingRates,
+    interfaces: Interfaces,
 }
 
 /// All exporters of the process.
@@ -57,17 +59,22 @@ pub struct Exporters {
     refused: AtomicU64,
     swept_ms: AtomicI64,
     fields_in_all: Arc<AtomicUsize>,
+    /// Interfaces of all exporters.
+    interfaces_in_all: Arc<AtomicUsize>,
 }
 
 impl Default for Exporters {
     fn default() -> Self {
-        let fields_in_all = Arc::default();
+        let (fields_in_all, interfaces_in_all) = (Arc::default(), Arc::default());
+        let others =
+            Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all, &interfaces_in_all);
         Self {
             by_address: RwLock::default(),
-            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all)),
+            others: Arc::new(others),
             refused: AtomicU64::new(0),
             swept_ms: AtomicI64::new(i64::MIN),
             fields_in_all,
+            interfaces_in_all,
         }
     }
 }
@@ -88,7 +95,7 @@ impl Exporters {
             }
         }
         let new = || {
-            let exporter = Exporter::new(address, &self.fields_in_all);
+            let exporter = Exporter::new(address, &self.fields_in_all, &self.interfaces_in_all);
             exporter.last_seen_ms.store(now_ms, Ordering::Relaxed);
             Arc::new(exporter)
         };
@@ -144,7 +151,11 @@ impl Exporters {
 }
 
 impl Exporter {
-    fn new(address: IpAddr, fields_in_all: &Arc<AtomicUsize>) -> Self {
+    fn new(
+        address: IpAddr,
+        fields_in_all: &Arc<AtomicUsize>,
+        interfaces_in_all: &Arc<AtomicUsize>,
+    ) -> Self {
         let fields_in_all = Arc::clone(fields_in_all);
         Self {
             address,
@@ -155,6 +166,7 @@ impl Exporter {
             template_counts: TemplateCounts { of_exporter: Arc::default(), fields_in_all },
             domains: RwLock::default(),
             sampling_rates: SamplingRates::default(),
+            interfaces: Interfaces::new(Arc::clone(interfaces_in_all)),
         }
     }
 
@@ -189,6 +201,22 @@ impl Exporter {
     #[must_use]
     pub fn template_count(&self) -> usize {
         self.template_counts.of_exporter.load(Ordering::Relaxed)
+    }
+
+    /// Its interfaces as its sFlow agents last reported them, in the order of agent and ifIndex.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<Interface> {
+        self.interfaces.list()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn interface_count(&self) -> usize {
+        self.interfaces.count()
+    }
+
+    pub(super) fn known_interfaces(&self) -> &Interfaces {
+        &self.interfaces
     }
 
     /// Adds one datagram to its account.
