@@ -90,6 +90,10 @@ impl Packet {
         }
         packet
     }
+
+    fn labels(&self) -> &[u32] {
+        &self.mpls_labels[..self.mpls_label_count.into()]
+    }
 }
 
 /// `N` bytes at `offset`, or `None` when the header is cut before their end.

@@ -32,7 +32,7 @@ pub enum Kind {
     Time,
     /// `LowCardinality(String)`; a chunk stores an index into its own dictionary.
     Text,
-    /// `Array(UInt32)`.
+    /// `Array(UInt32)`; a chunk stores how many elements a row has, and the elements of all rows.
     UInt32List,
     /// `Map(LowCardinality(String), String)`.
     TextMap,
@@ -62,11 +62,11 @@ impl Kind {
     pub const fn width_bytes(self) -> usize {
         match self {
             UInt8 => 1,
-            UInt16 | Text => 2,
+            UInt16 | Text | UInt32List => 2,
             UInt32 => 4,
             UInt64 | Int64 | Float64 | Time => 8,
             Address => 16,
-            UInt32List | TextMap => 0,
+            TextMap => 0,
         }
     }
 }

@@ -21,6 +21,9 @@ pub(in crate::decode) fn write<T>(chunk: &mut Chunk, rows: &[T], packet: impl Fn
     put(chunk, Column::IcmpCode, rows, |row| [packet(row).icmp_code]);
     put(chunk, Column::IpTtl, rows, |row| [packet(row).ttl]);
     put(chunk, Column::Ipv6FlowLabel, rows, |row| packet(row).flow_label.to_le_bytes());
+    if rows.iter().any(|row| packet(row).mpls_label_count > 0) {
+        chunk.put_lists(Column::MplsLabels, rows.iter().map(|row| packet(row).labels()));
+    }
 }
 
 /// Writes one column of the next rows. A column that is at its default in all of them is left alone, so

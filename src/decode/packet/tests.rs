@@ -125,7 +125,7 @@ fn mpls_labels_are_read_and_ip_is_found_behind_them() {
     let stack = [[0, 1, 0x20, 64], [0, 2, 0x21, 64]].concat();
     let v4 = [&stack[..], &ipv4(17, 0, 0, &UDP)].concat();
     let packet = of(0x8847, &v4);
-    assert_eq!(packet.mpls_labels[..usize::from(packet.mpls_label_count)], [0x12, 0x22]);
+    assert_eq!(*packet.labels(), [0x12, 0x22]);
     assert_eq!(ports(&packet), (17, 12_345, 53));
     let packet = Packet::parse(Link::Mpls, &[&stack[..], &ipv6(6, &TCP)].concat());
     assert_eq!((packet.ip_version, packet.dst_port), (6, 443));

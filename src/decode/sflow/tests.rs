@@ -203,6 +203,24 @@ fn headers_may_begin_with_ip() {
 }
 
 #[test]
+fn labels_of_a_stack_stay_with_their_row() {
+    let labelled = |labels: &[u32]| {
+        let last = labels.len() - 1;
+        let entries = labels.iter().enumerate();
+        let entries: Vec<u32> =
+            entries.map(|(at, label)| label << 12 | u32::from(at == last) << 8 | 64).collect();
+        flow_sample(1, 1, 2, &[raw(13, 99, &[&words(&entries)[..], &udp_frame()[18..]].concat())])
+    };
+    let plain = || flow_sample(1, 1, 2, &[raw_udp()]);
+    let mut bench = Bench::new();
+    bench.decode(&datagram(&[plain(), labelled(&[16, 17, 18]), plain(), labelled(&[1_048_575])]));
+    let labels: Vec<&Value> = bench.rows.iter().map(|row| &row["mplsLabels"]).collect();
+    let expected = [Value::Null, vec![16, 17, 18].into(), Value::Null, vec![1_048_575].into()];
+    assert_eq!(labels, expected.iter().collect::<Vec<_>>());
+    assert_eq!(bench.rows[3]["dstPort"], 53);
+}
+
+#[test]
 fn what_the_device_knows_is_added() {
     let switch = opaque(1001, &words(&[100, 0, 200, u32::MAX]));
     let router = opaque(1002, &words(&[1, 0x0a00_0001, 24, 16]));
