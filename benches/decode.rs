@@ -99,6 +99,7 @@ fn decode(criterion: &mut Criterion) {
         ("netflow-v5 x30", traffic::Protocol::V5),
         ("netflow-v9 20 fields x24", traffic::Protocol::V9),
         ("ipfix 20 fields x22", traffic::Protocol::Ipfix),
+        ("sflow 128-byte headers x7", traffic::Protocol::Sflow),
     ] {
         let (templates, data) = generated(protocol);
         bench(criterion, name, &templates, &data);

@@ -48,6 +48,42 @@ fn the_managed_table_has_every_column_and_survives_a_restart() {
     assert_eq!(columns, expected);
 }
 
+/// Rows with lists, rows without, chunks with and without the column: all in one block.
+#[test]
+fn lists_are_read_back_row_by_row() {
+    let server = clickhouse();
+    let app = start(&server.http_url(), "");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // sFlow: a sample each of rate 1 to 4, with as many MPLS labels less one before an empty packet.
+    for round in 0..3_u32 {
+        let samples = (1..=4_u32).flat_map(|rate| {
+            let bottom = |at| u32::from(at + 1 == rate - 1) << 8;
+            let labels: Vec<u32> = (0..rate - 1)
+                .map(|at| (1_000 * round + 10 * rate + at) << 12 | bottom(at))
+                .collect();
+            let bytes = u32::try_from(4 * labels.len()).unwrap();
+            let head = [1, 32 + 24 + bytes, 1, 3, rate, 0, 0, 1, 2, 1];
+            [&head[..], &[1, 16 + bytes, 13, 100, 0, bytes], &labels].concat()
+        });
+        let words = [5, 1, 0x0a01_0203, 7, round, 60_000, 4].into_iter().chain(samples);
+        let datagram: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+        socket.send_to(&datagram, target(&app)).unwrap();
+    }
+    wait_until("all is received", || app.view().ledger.books().received == 12);
+    assert_eq!(app.stop().books.stored, 12);
+    let rows = server
+        .query("SELECT samplingInterval, mplsLabels FROM tidegate.flows ORDER BY length(mplsLabels), mplsLabels FORMAT TSV")
+        .unwrap();
+    let mut expected = "1\t[]\n".repeat(3);
+    for rate in 2..=4 {
+        for round in 0..3 {
+            let labels = (0..rate - 1).map(|at| (1_000 * round + 10 * rate + at).to_string());
+            expected += &format!("{rate}\t[{}]\n", labels.collect::<Vec<_>>().join(","));
+        }
+    }
+    assert_eq!(rows, expected);
+}
+
 #[test]
 fn a_column_of_a_later_version_is_added() {
     let server = clickhouse();

@@ -30,7 +30,7 @@ fn generate(app: &App, protocol: Protocol, flows: u64, flows_per_second: u64) ->
 #[test]
 fn generated_flows_of_every_protocol_arrive_once_with_the_right_sums() {
     let server = clickhouse();
-    for protocol in [Protocol::V5, Protocol::V9, Protocol::Ipfix] {
+    for protocol in [Protocol::V5, Protocol::V9, Protocol::Ipfix, Protocol::Sflow] {
         let app = start(&server.http_url(), "");
         let sent = generate(&app, protocol, 20_011, 50_000);
         let books = app.stop().books;
@@ -51,7 +51,7 @@ fn a_million_flows_arrive_as_a_million_rows() {
         &server,
         "SELECT uniqExact(exporterAddr), min(flowProtocol), max(flowProtocol), countIf(srcAddr = toIPv6('::') OR dstPort = 0 AND srcPort = 0 AND protocol IN (6, 17)) FROM tidegate.flows",
     );
-    assert_eq!(row, ["12", "IPFIX", "NetflowV9", "0"]);
+    assert_eq!(row, ["12", "IPFIX", "SFLOW", "0"]);
 }
 
 #[test]
@@ -183,6 +183,35 @@ fn a_datagram_that_cannot_be_decoded_is_counted_with_its_exporter() {
     assert_eq!(exporters[0]["address"], "127.9.9.9");
     assert_eq!(exporters[0]["datagrams"], 6);
     assert_eq!(exporters[0]["dropped"]["bad_set_length"]["bytes"], 65_507 - 20);
+    app.stop();
+}
+
+#[test]
+fn counters_of_an_sflow_agent_are_shown_by_interface() {
+    let app = start("http://127.0.0.1:9", "");
+    // Version, agent 10.1.2.3, sub-agent 7, one counter sample of one record: ifIndex 3.
+    let head = [5, 1, 0x0a01_0203, 7, 1, 60_000, 1, 2, 108, 1, 3, 1, 1, 88, 3, 6, 0, 1_000_000_000];
+    let counters = [1, 3, 0, 4_096, 1, 2, 3, 4, 5, u32::MAX, 0, 77, 1, 2, 3, 4, 5, 0];
+    let words = head.iter().chain(&counters);
+    let datagram: Vec<u8> = words.flat_map(|word: &u32| word.to_be_bytes()).collect();
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&datagram, target(&app)).unwrap();
+    let sflow = "protocol=\"sflow\"";
+    let scraped = scrape_when(&app, |scraped| {
+        scraped.sum("tidegate_decode_counter_samples_total", &[sflow]) == 1
+    });
+    assert_eq!(scraped.sum("tidegate_decode_dropped_bytes_total", &[]), 0);
+    let (_, body) = common::get(app.management_address(), "/api/v1/interfaces");
+    let interfaces: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let interface = &interfaces[0];
+    assert_eq!((&interface["agent"], &interface["ifIndex"]), (&"10.1.2.3".into(), &3.into()));
+    assert_eq!((&interface["ifInOctets"], &interface["ifOutOctets"]), (&4_096.into(), &77.into()));
+    assert_eq!(interface["ifInUnknownProtos"], serde_json::Value::Null);
+    let (_, body) = common::get(app.management_address(), "/api/v1/exporters");
+    let exporters: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (&exporters[0]["interfaces"], &exporters[0]["counterSamples"]),
+        (&1.into(), &1.into())
+    );
     app.stop();
 }
 

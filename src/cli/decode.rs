@@ -23,7 +23,8 @@ pub(super) struct Args {
     file: PathBuf,
 
     /// Print one object with totals instead: datagrams, flows, bytes, packets, optionsRecords,
-    /// templates, undecodedSets (data sets without template), errors by reason
+    /// templates, counterSamples and dropEvents (sFlow), undecodedSets (data sets without template),
+    /// errors by reason
     #[arg(long)]
     summary: bool,
 }
@@ -130,6 +131,8 @@ impl Summary {
             "packets": self.packets,
             "optionsRecords": self.tally.options_records,
             "templates": self.tally.templates,
+            "counterSamples": self.tally.counter_samples,
+            "dropEvents": self.tally.drop_events,
             "undecodedSets": self.tally.dropped(DropReason::NoTemplate).count,
             "errors": errors,
         })

@@ -43,6 +43,7 @@ enum Dialect {
     V5,
     V9,
     Ipfix,
+    Sflow,
     Mixed,
 }
 
@@ -52,6 +53,7 @@ impl From<Dialect> for Protocol {
             Dialect::V5 => Self::V5,
             Dialect::V9 => Self::V9,
             Dialect::Ipfix => Self::Ipfix,
+            Dialect::Sflow => Self::Sflow,
             Dialect::Mixed => Self::Mixed,
         }
     }

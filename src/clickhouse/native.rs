@@ -27,6 +27,7 @@ pub(super) fn encode(chunks: &[Chunk], out: &mut Vec<u8>) {
         put_text(column.spec().kind.sql(), out);
         match column.spec().kind {
             Kind::Text => put_low_cardinality(column, chunks, rows, out),
+            Kind::UInt32List => put_lists(column, chunks, out),
             _ => put_fixed(column, chunks, out),
         }
     }
@@ -38,6 +39,18 @@ fn put_fixed(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
         out.extend_from_slice(chunk.column(column));
         out.resize(end, 0);
     }
+}
+
+/// Where the list of each row ends, then the elements of all.
+fn put_lists(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
+    let mut end = 0;
+    for chunk in chunks {
+        for row in 0..chunk.rows() {
+            end += u64::from(u16::from_le_bytes(chunk.value(column, row)));
+            out.extend_from_slice(&end.to_le_bytes());
+        }
+    }
+    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk.items(column)));
 }
 
 fn put_low_cardinality(column: Column, chunks: &[Chunk], rows: usize, out: &mut Vec<u8>) {

@@ -83,8 +83,9 @@ pub struct ManagementConfig {
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Ports that flow exporters send to by convention: NetFlow and IPFIX (RFC 7011 section 10.3.4).
-const DEFAULT_PORTS: [(&str, u16); 2] = [("netflow", 2055), ("ipfix", 4739)];
+/// Ports that flow exporters send to by convention: NetFlow, IPFIX (RFC 7011 section
+/// 10.3.4) and sFlow (IANA).
+const DEFAULT_PORTS: [(&str, u16); 3] = [("netflow", 2055), ("ipfix", 4739), ("sflow", 6343)];
 
 /// Reads the whole file.
 pub(super) fn read(root: Section<'_>) -> Config {

@@ -16,7 +16,7 @@ fn mistakes(text: &str, environment: &[(&str, &str)]) -> String {
 fn an_empty_file_gives_the_documented_defaults() {
     let config = Config::defaults();
     let listens: Vec<_> = config.receivers.iter().map(|r| r.listen.to_string()).collect();
-    assert_eq!(listens, ["[::]:2055", "[::]:4739"]);
+    assert_eq!(listens, ["[::]:2055", "[::]:4739", "[::]:6343"]);
     assert_eq!(config.clickhouse.batch.max_rows, 50_000);
     assert_eq!(config.clickhouse.batch.queue_capacity_rows, 400_000);
     assert_eq!(config.clickhouse.retry.max_attempts, 10);

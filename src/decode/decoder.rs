@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::flow::{ChunkWriter, Identity};
 
 use super::exporters::{EXPORTERS_MAX, Exporter, Exporters};
+use super::interfaces::Interfaces;
 use super::message::MessageReader;
 use super::options::Announced;
 use super::plan::Output;
@@ -17,7 +18,7 @@ use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
 use super::waiting::WAITING_AGE_MAX_MS;
-use super::{ipfix, netflow_v5, netflow_v9};
+use super::{ipfix, netflow_v5, netflow_v9, sflow};
 
 /// One received UDP payload.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,7 @@ pub struct Decoder {
     exporters: Arc<Exporters>,
     peers: HashMap<IpAddr, Peer>,
     segments: Vec<Segment>,
+    sflow: sflow::Scratch,
 }
 
 /// What this reader looked up for one exporter, so that the shared tables are asked once.
@@ -63,7 +65,13 @@ impl Decoder {
     /// A decoder that shares templates and accounts with others through `exporters`.
     #[must_use]
     pub fn new(options: DecoderOptions, exporters: Arc<Exporters>) -> Self {
-        Self { options, exporters, peers: HashMap::new(), segments: Vec::new() }
+        Self {
+            options,
+            exporters,
+            peers: HashMap::new(),
+            segments: Vec::new(),
+            sflow: sflow::Scratch::default(),
+        }
     }
 
     /// Writes the flows of `datagram` and returns its protocol and what became of it.
@@ -73,7 +81,7 @@ impl Decoder {
         now: Instant,
         writer: &mut ChunkWriter,
     ) -> (Option<Protocol>, Tally) {
-        let Self { options, exporters, peers, segments } = self;
+        let Self { options, exporters, peers, segments, sflow } = self;
         let mut shared = None;
         let (address, now_ms) = (datagram.exporter, datagram.received_ms);
         let peer = match exporters.get_cached(address, now_ms, peers) {
@@ -89,11 +97,13 @@ impl Decoder {
         let mut tally = Tally::default();
         let mut reader = MessageReader {
             options,
+            source: datagram.exporter,
             exporter_addr: &exporter_addr,
             received_ms: datagram.received_ms,
             now,
             peer,
             output: Output { writer, tally: &mut tally, segments },
+            sflow,
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
         exporter.note(datagram.received_ms, datagram.payload.len(), &tally);
@@ -157,6 +167,11 @@ impl Peer {
         &self.exporter.announced
     }
 
+    /// Where the exporter's interfaces are kept, if they are.
+    pub(super) fn interfaces(&self) -> Option<&Interfaces> {
+        (!self.is_shared).then(|| self.exporter.known_interfaces())
+    }
+
     /// The templates of an observation domain that announced some.
     pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
         match self.templates.entry((protocol, domain_id)) {
@@ -186,12 +201,11 @@ impl Peer {
 }
 
 fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Protocol> {
-    let Some((version, _)) = payload.split_first_chunk::<2>() else {
-        reader.output.tally.drop(DropReason::Truncated, payload.len());
-        return None;
-    };
-    let protocol = Protocol::from_version(u16::from_be_bytes(*version));
+    let protocol = Protocol::of(payload);
     match protocol {
+        None if payload.len() < 2 => {
+            reader.output.tally.drop(DropReason::Truncated, payload.len());
+        }
         None => reader.output.tally.drop(DropReason::UnknownVersion, payload.len()),
         Some(protocol) if !reader.options.protocols.contains(&protocol) => {
             reader.output.tally.drop(DropReason::ProtocolRefused, payload.len());
@@ -199,6 +213,7 @@ fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Prot
         Some(Protocol::NetflowV5) => netflow_v5::decode(payload, reader),
         Some(Protocol::NetflowV9) => netflow_v9::decode(payload, reader),
         Some(Protocol::Ipfix) => ipfix::decode(payload, reader),
+        Some(Protocol::Sflow) => sflow::decode(payload, reader),
     }
     protocol
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::interfaces::{Interface, Interfaces};
 use super::options::Announced;
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
@@ -48,6 +49,17 @@ pub struct Exporter {
     waiting_counts: WaitingCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     pub(super) announced: Announced,
+    interfaces: Interfaces,
+}
+
+/// What all exporters together have, against limits that spoofers cannot raise.
+#[derive(Debug, Default)]
+struct InAll {
+    /// Fields of templates.
+    fields: Arc<AtomicUsize>,
+    waiting: WaitingCounts,
+    /// Interfaces of sFlow counter samples.
+    interfaces: Arc<AtomicUsize>,
 }
 
 /// All exporters of the process.
@@ -58,21 +70,18 @@ pub struct Exporters {
     others: Arc<Exporter>,
     refused: AtomicU64,
     swept_ms: AtomicI64,
-    fields_in_all: Arc<AtomicUsize>,
-    waiting: WaitingCounts,
+    in_all: InAll,
 }
 
 impl Default for Exporters {
     fn default() -> Self {
-        let fields_in_all = Arc::default();
-        let waiting = WaitingCounts::default();
+        let in_all = InAll::default();
         Self {
             by_address: RwLock::default(),
-            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &fields_in_all, &waiting)),
+            others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &in_all)),
             refused: AtomicU64::new(0),
             swept_ms: AtomicI64::new(i64::MIN),
-            fields_in_all,
-            waiting,
+            in_all,
         }
     }
 }
@@ -93,7 +102,7 @@ impl Exporters {
             }
         }
         let new = || {
-            let exporter = Exporter::new(address, &self.fields_in_all, &self.waiting);
+            let exporter = Exporter::new(address, &self.in_all);
             exporter.last_seen_ms.store(now_ms, Ordering::Relaxed);
             Arc::new(exporter)
         };
@@ -144,7 +153,7 @@ impl Exporters {
     /// Data sets that wait for their template, and their bytes.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
-        let WaitingCounts { sets_in_all, bytes_in_all, .. } = &self.waiting;
+        let WaitingCounts { sets_in_all, bytes_in_all, .. } = &self.in_all.waiting;
         (sets_in_all.load(Ordering::Relaxed), bytes_in_all.load(Ordering::Relaxed))
     }
 
@@ -156,18 +165,21 @@ impl Exporters {
 }
 
 impl Exporter {
-    fn new(address: IpAddr, fields_in_all: &Arc<AtomicUsize>, waiting: &WaitingCounts) -> Self {
-        let fields_in_all = Arc::clone(fields_in_all);
+    fn new(address: IpAddr, in_all: &InAll) -> Self {
         Self {
             address,
             address_text: address.to_string(),
             account: Mutex::default(),
             last_seen_ms: AtomicI64::new(0),
             is_forgotten: AtomicBool::new(false),
-            waiting_counts: WaitingCounts { bytes_of_exporter: Arc::default(), ..waiting.clone() },
-            template_counts: TemplateCounts { of_exporter: Arc::default(), fields_in_all },
+            waiting_counts: in_all.waiting.of_new_exporter(),
+            template_counts: TemplateCounts {
+                of_exporter: Arc::default(),
+                fields_in_all: Arc::clone(&in_all.fields),
+            },
             domains: RwLock::default(),
             announced: Announced::default(),
+            interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }
     }
 
@@ -202,6 +214,22 @@ impl Exporter {
     #[must_use]
     pub fn template_count(&self) -> usize {
         self.template_counts.of_exporter.load(Ordering::Relaxed)
+    }
+
+    /// Its interfaces as its sFlow agents last reported them, in the order of agent and ifIndex.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<Interface> {
+        self.interfaces.list()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn interface_count(&self) -> usize {
+        self.interfaces.count()
+    }
+
+    pub(super) fn known_interfaces(&self) -> &Interfaces {
+        &self.interfaces
     }
 
     /// Adds one datagram to its account.

@@ -1,5 +1,6 @@
 //! The walk over the sets of a message, which NetFlow v9 and IPFIX share.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use super::clock::Timing;
@@ -7,6 +8,7 @@ use super::decoder::{DecoderOptions, Peer};
 use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
+use super::sflow;
 use super::tally::{DropReason, Protocol};
 use super::template::Template;
 use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
@@ -23,11 +25,14 @@ const MESSAGE_HEADER_BYTES_MIN: usize = 16;
 #[derive(Debug)]
 pub(super) struct MessageReader<'a> {
     pub(super) options: &'a DecoderOptions,
+    /// Where the datagram came from.
+    pub(super) source: IpAddr,
     pub(super) exporter_addr: &'a str,
     pub(super) received_ms: i64,
     pub(super) now: Instant,
     pub(super) peer: &'a mut Peer,
     pub(super) output: Output<'a>,
+    pub(super) sflow: &'a mut sflow::Scratch,
 }
 
 impl<'a> MessageReader<'a> {

@@ -1,21 +1,24 @@
-//! Datagram to columns: NetFlow v5, NetFlow v9 and IPFIX.
+//! Datagram to columns: NetFlow v5, NetFlow v9, IPFIX and sFlow.
 //!
 //! This stage touches no socket, clock or metric: it takes bytes and times, writes flows into a
 //! [`ChunkWriter`](crate::flow::ChunkWriter) and returns a [`Tally`] of what it did and what it could
-//! not do. A bad set costs that set, not the datagram; everything that is not decoded is tallied under
+//! not do. A bad set or sample costs itself, not the datagram; everything that is not decoded is tallied under
 //! a [`DropReason`], and added to the exporter's own account in [`Exporters`].
 
 mod clock;
 mod decoder;
 mod exporters;
+mod interfaces;
 mod ipfix;
 mod message;
 mod netflow_v5;
 mod netflow_v9;
 mod options;
+mod packet;
 mod plan;
 mod records;
 mod sampling;
+mod sflow;
 mod steps;
 mod tally;
 mod template;
@@ -26,4 +29,6 @@ mod wire;
 pub use clock::Timing;
 pub use decoder::{Datagram, Decoder, DecoderOptions};
 pub use exporters::{Account, Exporter, Exporters};
+pub use interfaces::{Interface, InterfaceCounters, InterfaceKey};
+pub use packet::Tunnel;
 pub use tally::{DropReason, DropScope, Protocol, Tally};

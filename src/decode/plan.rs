@@ -201,7 +201,7 @@ impl MessageContext<'_> {
     }
 
     /// The columns that all records of the message share.
-    fn write(&self, count: usize, chunk: &mut Chunk) {
+    pub(super) fn write(&self, count: usize, chunk: &mut Chunk) {
         let Identity { tenant, organisation, zone, system } = self.identity;
         chunk.fill(Column::Timestamp, count, self.timing.timestamp_ms.to_le_bytes());
         chunk.fill(Column::ReceivedAt, count, self.timing.received_ms.to_le_bytes());

@@ -9,6 +9,7 @@ use super::options::unsigned;
 use super::plan::MessageContext;
 use super::records::{Place, Records};
 use super::sampling::Sampling;
+use super::wire::map_ipv4;
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_EPOCH_SECONDS: u64 = 2_208_988_800;
@@ -169,15 +170,6 @@ fn write_where_unknown(out: &mut [[u8; 16]], addresses: impl Iterator<Item = [u8
             *out = address;
         }
     }
-}
-
-/// IPv4-mapped IPv6 address, RFC 4291 section 2.5.5.2; unspecified stays so.
-fn map_ipv4(address: [u8; 4]) -> [u8; 16] {
-    let [a, b, c, d] = address;
-    if address == [0; 4] {
-        return [0; 16];
-    }
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
 /// Writes rate and provenance where `rate_of` knows one. Neighbours mostly have the same value.

@@ -1,5 +1,7 @@
 //! What became of one datagram. Nothing is discarded without a reason and a count.
 
+use super::packet::Tunnel;
+
 /// A flow export protocol, told apart by the datagram's version word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Protocol {
@@ -9,11 +11,13 @@ pub enum Protocol {
     NetflowV9,
     /// IPFIX, RFC 7011.
     Ipfix,
+    /// sFlow version 5, sflow_version_5.txt of sFlow.org.
+    Sflow,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 3] = [Self::NetflowV5, Self::NetflowV9, Self::Ipfix];
+    pub const ALL: [Self; 4] = [Self::NetflowV5, Self::NetflowV9, Self::Ipfix, Self::Sflow];
 
     /// The name in the configuration and in metric labels.
     #[must_use]
@@ -22,6 +26,7 @@ impl Protocol {
             Self::NetflowV5 => "netflow-v5",
             Self::NetflowV9 => "netflow-v9",
             Self::Ipfix => "ipfix",
+            Self::Sflow => "sflow",
         }
     }
 
@@ -32,16 +37,18 @@ impl Protocol {
             Self::NetflowV5 => "NetflowV5",
             Self::NetflowV9 => "NetflowV9",
             Self::Ipfix => "IPFIX",
+            Self::Sflow => "SFLOW",
         }
     }
 
-    /// The protocol of a datagram with this version word.
+    /// The protocol of a datagram, by its version word: 16 bits in NetFlow and IPFIX, 32 in sFlow.
     #[must_use]
-    pub const fn from_version(version: u16) -> Option<Self> {
-        match version {
-            5 => Some(Self::NetflowV5),
-            9 => Some(Self::NetflowV9),
-            10 => Some(Self::Ipfix),
+    pub const fn of(payload: &[u8]) -> Option<Self> {
+        match payload {
+            [0, 5, ..] => Some(Self::NetflowV5),
+            [0, 9, ..] => Some(Self::NetflowV9),
+            [0, 10, ..] => Some(Self::Ipfix),
+            [0, 0, 0, 5, ..] => Some(Self::Sflow),
             _ => None,
         }
     }
@@ -52,7 +59,7 @@ impl Protocol {
 pub enum DropScope {
     /// Nothing of the datagram was decoded.
     Datagram,
-    /// One set, or the bytes behind the last one, was not decoded.
+    /// One set (sFlow: one sample, or a record of it), or the bytes behind the last one, was not decoded.
     Set,
 }
 
@@ -95,6 +102,7 @@ drop_reasons! {
     ProtocolRefused "protocol_refused" Datagram "The receiver's `protocols` leave this protocol out.";
     Truncated "truncated" Datagram "Shorter than the header of its protocol.";
     BadCount "bad_count" Datagram "NetFlow v5: the header announces no record, or more than the datagram holds.";
+    BadAgent "bad_agent" Datagram "sFlow: the agent address is of an unknown type, so where the samples begin is not known.";
     BadLength "bad_length" Datagram "IPFIX: the message length is below the header's or beyond the datagram.";
     NoTemplate "no_template" Set "Data set whose template is not known.";
     BadSetLength "bad_set_length" Set "The set's length is below 4 or beyond the message; the rest of the message is lost.";
@@ -104,8 +112,14 @@ drop_reasons! {
     OptionsLimit "options_limit" Set "Options records that announce more than is kept of one exporter.";
     ExporterLimit "exporter_limit" Set "Set of an exporter, or of an observation domain, beyond the number that state is kept for.";
     ShortSet "short_set" Set "Data set without room for one record of its template.";
-    BadRecord "bad_record" Set "A variable-length field reaches beyond its set; the records before it are kept.";
-    TrailingBytes "trailing_bytes" Set "Bytes behind the last record or message that are more than padding.";
+    BadRecord "bad_record" Set "A variable-length field reaches beyond its set; the records before it are kept. sFlow: a record of a sample is shorter than its format; the others are kept.";
+    TrailingBytes "trailing_bytes" Set "Bytes behind the last record, sample or message that are more than padding.";
+    BadSampleLength "bad_sample_length" Set "sFlow: the sample reaches beyond the datagram; the rest of the datagram is lost.";
+    BadSample "bad_sample" Set "sFlow: the sample ends within its fields or its records.";
+    UnknownSample "unknown_sample" Set "sFlow: sample of a format that no specification defines, or a vendor's own.";
+    NoPacket "no_packet" Set "sFlow: flow sample without a record that describes the packet.";
+    MissingSamples "missing_samples" Set "sFlow: the datagram ends before the samples that its header announces.";
+    InterfaceLimit "interface_limit" Set "sFlow: counters of an interface beyond the number that state is kept for.";
 }
 
 /// Sets are padded to a multiple of 4 (RFC 7011 section 3.3.1); not every exporter writes zeros.
@@ -131,6 +145,14 @@ pub struct Tally {
     pub templates: u64,
     /// Template records that were new or differed from the known one.
     pub templates_learned: u64,
+    /// sFlow counter samples; they describe the exporter, not traffic.
+    pub counter_samples: u64,
+    /// sFlow notifications of packets that the exporter discarded.
+    pub drop_events: u64,
+    /// Records of sFlow samples that were stepped over because no column takes them.
+    pub skipped_records: u64,
+    /// Flows whose packet carries another one, by [`Tunnel`].
+    pub tunnels: [u64; Tunnel::ALL.len()],
     dropped: [Dropped; REASONS],
 }
 
@@ -170,6 +192,12 @@ impl Tally {
         self.options_records += other.options_records;
         self.templates += other.templates;
         self.templates_learned += other.templates_learned;
+        self.counter_samples += other.counter_samples;
+        self.drop_events += other.drop_events;
+        self.skipped_records += other.skipped_records;
+        for (mine, theirs) in self.tunnels.iter_mut().zip(&other.tunnels) {
+            *mine += theirs;
+        }
         for (mine, theirs) in self.dropped.iter_mut().zip(&other.dropped) {
             mine.count += theirs.count;
             mine.bytes += theirs.bytes;

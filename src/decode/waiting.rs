@@ -115,6 +115,11 @@ impl Drop for Waiting {
 }
 
 impl WaitingCounts {
+    /// Counts of one more exporter.
+    pub(super) fn of_new_exporter(&self) -> Self {
+        Self { bytes_of_exporter: Arc::default(), ..self.clone() }
+    }
+
     fn have_room(&self, bytes: usize) -> bool {
         let is_below = |count: &AtomicUsize, max| count.load(Ordering::Relaxed) + bytes <= max;
         is_below(&self.bytes_of_exporter, WAITING_BYTES_OF_EXPORTER_MAX)

@@ -34,6 +34,10 @@ impl<'a> Wire<'a> {
         is_zero
     }
 
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -42,9 +46,18 @@ impl<'a> Wire<'a> {
         self.0.iter().all(|&byte| byte == 0)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*head)
     }
+}
+
+/// IPv4-mapped IPv6 address, RFC 4291 section 2.5.5.2; unspecified stays so.
+pub(super) fn map_ipv4(address: [u8; 4]) -> [u8; 16] {
+    let [a, b, c, d] = address;
+    if address == [0; 4] {
+        return [0; 16];
+    }
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }

@@ -24,6 +24,8 @@ pub struct Chunk {
 #[derive(Debug, Default)]
 struct ColumnData {
     bytes: Vec<u8>,
+    /// Elements of the lists of a list column, row after row, little-endian.
+    items: Vec<u8>,
     dictionary: Option<Box<Dictionary>>,
 }
 
@@ -48,11 +50,12 @@ impl Chunk {
         self.rows
     }
 
-    /// Bytes that the columns hold, their texts included.
+    /// Bytes that the columns hold, their texts and lists included.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bytes = |column: &ColumnData| {
-            column.bytes.len() + column.dictionary.as_ref().map_or(0, |d| d.text_bytes)
+            let text_bytes = column.dictionary.as_ref().map_or(0, |d| d.text_bytes);
+            column.bytes.len() + column.items.len() + text_bytes
         };
         self.columns.iter().map(bytes).sum()
     }
@@ -61,6 +64,23 @@ impl Chunk {
     #[must_use]
     pub fn column(&self, column: Column) -> &[u8] {
         &self.columns[column as usize].bytes
+    }
+
+    /// The elements of a list column, those of all rows one after another; [`column`](Self::column) has
+    /// how many each row has, as 16 bits.
+    #[must_use]
+    pub fn items(&self, column: Column) -> &[u8] {
+        &self.columns[column as usize].items
+    }
+
+    /// The list of a list column in one row.
+    pub fn list(&self, column: Column, row: usize) -> impl Iterator<Item = u32> {
+        let (counts, _) = self.column(column).as_chunks::<2>();
+        let count = |row: &[u8; 2]| usize::from(u16::from_le_bytes(*row));
+        let start = counts.iter().take(row).map(count).sum();
+        let length = counts.get(row).map_or(0, count);
+        let (items, _) = self.items(column).as_chunks::<4>();
+        items.iter().skip(start).take(length).map(|item| u32::from_le_bytes(*item))
     }
 
     /// The dictionary of a text column; index 0 is the empty string.
@@ -105,6 +125,25 @@ impl Chunk {
         if !text.is_empty() {
             let index = self.intern(column, text);
             self.fill(column, count, index.to_le_bytes());
+        }
+    }
+
+    /// Writes one list into each of the next rows. Lists go behind each other, so a column is written
+    /// once for the rows that are finished next.
+    pub(crate) fn put_lists<'a>(
+        &mut self,
+        column: Column,
+        lists: impl ExactSizeIterator<Item = &'a [u32]>,
+    ) {
+        let (rows, count) = (self.rows, lists.len());
+        self.extend(column, count);
+        let ColumnData { bytes, items, .. } = &mut self.columns[column as usize];
+        let (counts, _) = bytes.as_chunks_mut::<2>();
+        for (out, list) in counts[rows..].iter_mut().zip(lists) {
+            let length = u16::try_from(list.len()).unwrap_or(u16::MAX);
+            *out = length.to_le_bytes();
+            let list = list.iter().take(length.into());
+            list.for_each(|item| items.extend_from_slice(&item.to_le_bytes()));
         }
     }
 

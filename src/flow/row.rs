@@ -74,7 +74,13 @@ impl Serialize for Row<'_> {
                         map.serialize_entry(name, text)?;
                     }
                 }
-                Kind::UInt32List | Kind::TextMap => {}
+                Kind::UInt32List => {
+                    let list: Vec<u32> = self.chunk.list(column, self.row).collect();
+                    if !list.is_empty() {
+                        map.serialize_entry(name, &list)?;
+                    }
+                }
+                Kind::TextMap => {}
             }
         }
         map.end()

@@ -32,7 +32,7 @@ pub enum Kind {
     Time,
     /// `LowCardinality(String)`; a chunk stores an index into its own dictionary.
     Text,
-    /// `Array(UInt32)`.
+    /// `Array(UInt32)`; a chunk stores how many elements a row has, and the elements of all rows.
     UInt32List,
     /// `Map(LowCardinality(String), String)`.
     TextMap,
@@ -62,11 +62,11 @@ impl Kind {
     pub const fn width_bytes(self) -> usize {
         match self {
             UInt8 => 1,
-            UInt16 | Text => 2,
+            UInt16 | Text | UInt32List => 2,
             UInt32 => 4,
             UInt64 | Int64 | Float64 | Time => 8,
             Address => 16,
-            UInt32List | TextMap => 0,
+            TextMap => 0,
         }
     }
 }
@@ -152,15 +152,15 @@ macro_rules! columns {
 }
 
 columns! {
-    Timestamp "timestamp" Time [] "When the exporter sent the datagram; the receive time when the exporter's clock is off by more than the skew threshold.";
-    FlowProtocol "flowProtocol" Text [] "`NetflowV5`, `NetflowV9` or `IPFIX`.";
+    Timestamp "timestamp" Time [] "When the exporter sent the datagram; the receive time when the exporter's clock is off by more than the skew threshold, and for sFlow, which does not say.";
+    FlowProtocol "flowProtocol" Text [] "`NetflowV5`, `NetflowV9`, `IPFIX` or `SFLOW`.";
     Tenant "tenant" Text [] "Tenant, from `[identity]`.";
     Organisation "organisation" Text [] "Organisation, from `[identity]`.";
     Zone "zone" Text [] "Zone, from `[identity]`.";
     System "system" Text [] "The collector, from `[identity]`; the host name by default.";
-    ExporterAddr "exporterAddr" Text [] "Address that the datagram came from, as text.";
+    ExporterAddr "exporterAddr" Text [] "Address that the datagram came from, as text; of sFlow the agent address.";
     ExporterName "exporterName" Text [] "Name of the exporter.";
-    ObservationDomainId "observationDomainId" UInt32 [] "IPFIX observation domain or NetFlow v9 source id.";
+    ObservationDomainId "observationDomainId" UInt32 [] "IPFIX observation domain, NetFlow v9 source id or sFlow sub-agent id.";
     ReceivedAt "receivedAt" Time [] "When tidegate received the datagram.";
     FirstSwitched "firstSwitched" Time [
         from(152, "flowStartMilliseconds", Millis), from(22, "flowStartSysUpTime", Uptime),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Exporter, Exporters};
+use crate::decode::{Exporter, Exporters, Interface};
 use crate::sink::RowDropReason;
 
 use super::routes::{Phase, View};
@@ -57,6 +57,56 @@ fn exporter(exporter: &Exporter) -> Value {
         "flows": account.tally.flows,
         "optionsRecords": account.tally.options_records,
         "templates": exporter.template_count(),
+        "counterSamples": account.tally.counter_samples,
+        "dropEvents": account.tally.drop_events,
+        "interfaces": exporter.interface_count(),
         "dropped": dropped,
     })
+}
+
+/// `/api/v1/interfaces`: what sFlow agents last reported of each interface.
+pub(super) fn interfaces(exporters: &Exporters) -> Value {
+    let mut list = exporters.list();
+    list.sort_by_key(|exporter| exporter.address());
+    let all = list.iter().flat_map(|exporter| {
+        let address = exporter.address().to_string();
+        exporter.interfaces().into_iter().map(move |it| interface(&address, &it))
+    });
+    all.collect()
+}
+
+fn interface(exporter: &str, interface: &Interface) -> Value {
+    let (key, counters) = (&interface.key, &interface.counters);
+    json!({
+        "exporter": exporter,
+        "agent": key.agent.to_string(),
+        "subAgent": key.sub_agent,
+        "ifIndex": key.if_index,
+        "receivedMs": interface.received_ms,
+        "ifType": counters.if_type,
+        "ifSpeed": known(counters.speed_bits),
+        "ifDirection": counters.direction,
+        "ifAdminUp": counters.status & 1 != 0,
+        "ifOperUp": counters.status & 2 != 0,
+        "ifInOctets": known(counters.in_octets),
+        "ifInUcastPkts": known(counters.in_unicast_packets),
+        "ifInMulticastPkts": known(counters.in_multicast_packets),
+        "ifInBroadcastPkts": known(counters.in_broadcast_packets),
+        "ifInDiscards": known(counters.in_discards),
+        "ifInErrors": known(counters.in_errors),
+        "ifInUnknownProtos": known(counters.in_unknown_protocols),
+        "ifOutOctets": known(counters.out_octets),
+        "ifOutUcastPkts": known(counters.out_unicast_packets),
+        "ifOutMulticastPkts": known(counters.out_multicast_packets),
+        "ifOutBroadcastPkts": known(counters.out_broadcast_packets),
+        "ifOutDiscards": known(counters.out_discards),
+        "ifOutErrors": known(counters.out_errors),
+        "ifPromiscuousMode": known(counters.promiscuous_mode),
+    })
+}
+
+/// A counter that the agent does not know, all bits 1, is null.
+fn known<T: Into<u64> + std::ops::Not<Output = T> + Copy>(counter: T) -> Value {
+    let is_unknown = (!counter).into() == 0;
+    if is_unknown { Value::Null } else { counter.into().into() }
 }

@@ -83,9 +83,10 @@ impl View {
             },
             "/api/v1/status" => Answer::json(&api::status(self)),
             "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters)),
+            "/api/v1/interfaces" => Answer::json(&api::interfaces(&self.exporters)),
             _ => Answer::text(
                 StatusCode::NOT_FOUND,
-                "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters",
+                "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters /api/v1/interfaces",
             ),
         }
     }

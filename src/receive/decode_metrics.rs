@@ -2,7 +2,7 @@
 
 use metrics::Counter;
 
-use crate::decode::{DropReason, DropScope, Protocol, Tally};
+use crate::decode::{DropReason, DropScope, Protocol, Tally, Tunnel};
 use crate::telemetry::{MetricName, Metrics};
 
 /// The decode counters of every protocol, made before the first datagram so that they start at 0.
@@ -17,6 +17,11 @@ struct ProtocolMetrics {
     flows: Counter,
     options_records: Counter,
     templates_learned: Counter,
+    counter_samples: Counter,
+    drop_events: Counter,
+    skipped_records: Counter,
+    /// By [`Tunnel`].
+    tunnels: [Counter; Tunnel::ALL.len()],
     /// Count and bytes, by [`DropReason`].
     dropped: Vec<(Counter, Counter)>,
 }
@@ -50,6 +55,12 @@ impl ProtocolMetrics {
         self.flows.increment(tally.flows);
         self.options_records.increment(tally.options_records);
         self.templates_learned.increment(tally.templates_learned);
+        self.counter_samples.increment(tally.counter_samples);
+        self.drop_events.increment(tally.drop_events);
+        self.skipped_records.increment(tally.skipped_records);
+        for (counter, flows) in self.tunnels.iter().zip(tally.tunnels) {
+            counter.increment(flows);
+        }
         for (reason, dropped) in tally.drops() {
             let (count, bytes) = &self.dropped[reason as usize];
             count.increment(dropped.count);
@@ -75,6 +86,12 @@ impl ProtocolMetrics {
             flows: counter(MetricName::DecodeFlows),
             options_records: counter(MetricName::DecodeOptionsRecords),
             templates_learned: counter(MetricName::DecodeTemplatesLearned),
+            counter_samples: counter(MetricName::DecodeCounterSamples),
+            drop_events: counter(MetricName::DecodeDropEvents),
+            skipped_records: counter(MetricName::DecodeSkippedRecords),
+            tunnels: Tunnel::ALL.map(|tunnel| {
+                metrics.counter(MetricName::DecodeTunnelFlows, &[label, tunnel.label()])
+            }),
             dropped: dropped.collect(),
         }
     }

@@ -77,9 +77,13 @@ metrics! {
     DecodeFlows "tidegate_decode_flows_total" Counter, ["protocol"] "Flows decoded.";
     DecodeOptionsRecords "tidegate_decode_options_records_total" Counter, ["protocol"] "Records of options templates decoded.";
     DecodeTemplatesLearned "tidegate_decode_templates_learned_total" Counter, ["protocol"] "Templates that were new or had changed.";
+    DecodeCounterSamples "tidegate_decode_counter_samples_total" Counter, ["protocol"] "sFlow counter samples decoded; the last values of each interface are at `/api/v1/interfaces`.";
+    DecodeDropEvents "tidegate_decode_drop_events_total" Counter, ["protocol"] "sFlow notifications of packets that exporters discarded.";
+    DecodeSkippedRecords "tidegate_decode_skipped_records_total" Counter, ["protocol"] "Records of sFlow samples that no column takes.";
+    DecodeTunnelFlows "tidegate_decode_tunnel_flows_total" Counter, ["protocol", "tunnel"] "Flows made of a packet header that carries another packet: `gre`, `vxlan` or `ipip`. The row is about the outer packet.";
     DecodeDroppedDatagrams "tidegate_decode_dropped_datagrams_total" Counter, ["protocol", "reason"] "Datagrams of which nothing was decoded.";
-    DecodeDroppedSets "tidegate_decode_dropped_sets_total" Counter, ["protocol", "reason"] "Sets that were not decoded; the rest of their datagram was.";
-    DecodeDroppedBytes "tidegate_decode_dropped_bytes_total" Counter, ["protocol", "reason"] "Bytes of the datagrams and sets that were not decoded.";
+    DecodeDroppedSets "tidegate_decode_dropped_sets_total" Counter, ["protocol", "reason"] "Sets, and samples of sFlow, that were not decoded; the rest of their datagram was.";
+    DecodeDroppedBytes "tidegate_decode_dropped_bytes_total" Counter, ["protocol", "reason"] "Bytes of the datagrams, sets and samples that were not decoded.";
     DecodeExporters "tidegate_decode_exporters" Gauge, [] "Exporters that state is kept for.";
     DecodeExportersRefused "tidegate_decode_exporters_refused_datagrams_total" Counter, [] "Datagrams of exporters beyond the number that state is kept for.";
     DecodeWaitingSets "tidegate_decode_waiting_sets" Gauge, [] "Data sets that wait for their template.";

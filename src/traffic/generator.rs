@@ -5,7 +5,7 @@ use fastrand::Rng;
 use super::flows::{Flow, Population, STARTED_AGO_MS_MAX};
 use super::message::{IpfixHeader, MessageBuilder, V9Header};
 use super::wire::{low_u32, seconds};
-use super::{ipfix, v5, v9};
+use super::{ipfix, sflow, v5, v9};
 
 /// Templates are repeated after this time. Exporters wait minutes (RFC 7011 section 8.4 asks for
 /// some interval over UDP); a collector that starts during a test should not.
@@ -13,7 +13,7 @@ const TEMPLATES_EVERY_MS: u64 = 1_000;
 /// Exporters started at most this long before the first datagram, and at least as long before it
 /// as the oldest flow.
 const UPTIME_MS_MAX: u64 = 30 * 24 * 3_600_000;
-/// Every n-th exporter with templates sends IPv6 addresses.
+/// Every n-th exporter of those whose protocol has IPv6 addresses sends them.
 const IPV6_EVERY: usize = 4;
 
 /// What the exporters speak.
@@ -25,7 +25,9 @@ pub enum Protocol {
     V9,
     /// IPFIX, RFC 7011.
     Ipfix,
-    /// The three in turn, one to an exporter.
+    /// sFlow version 5: packet samples.
+    Sflow,
+    /// The four in turn, one to an exporter.
     #[default]
     Mixed,
 }
@@ -38,6 +40,7 @@ impl Protocol {
             Self::V5 => "v5",
             Self::V9 => "v9",
             Self::Ipfix => "ipfix",
+            Self::Sflow => "sflow",
             Self::Mixed => "mixed",
         }
     }
@@ -97,15 +100,16 @@ impl Generator {
     #[must_use]
     pub fn new(spec: &Spec) -> Self {
         let mut rng = Rng::with_seed(spec.seed);
-        let mut with_templates = 0;
+        let mut not_v5 = 0;
         let exporters = (0..spec.exporters.max(1)).map(|index| {
-            let dialect = match (spec.protocol, index % 3) {
+            let dialect = match (spec.protocol, index % 4) {
                 (Protocol::V5, _) | (Protocol::Mixed, 0) => Dialect::V5,
                 (Protocol::V9, _) | (Protocol::Mixed, 1) => Dialect::V9,
-                (Protocol::Ipfix | Protocol::Mixed, _) => Dialect::Ipfix,
+                (Protocol::Ipfix, _) | (Protocol::Mixed, 2) => Dialect::Ipfix,
+                (Protocol::Sflow | Protocol::Mixed, _) => Dialect::Sflow,
             };
-            with_templates += usize::from(dialect != Dialect::V5);
-            let is_v6 = dialect != Dialect::V5 && with_templates % IPV6_EVERY == 0;
+            not_v5 += usize::from(dialect != Dialect::V5);
+            let is_v6 = dialect != Dialect::V5 && not_v5 % IPV6_EVERY == 0;
             let uptime_ms = rng.u64(u64::from(STARTED_AGO_MS_MAX) + 1..UPTIME_MS_MAX);
             Exporter::new(index, dialect, is_v6, uptime_ms)
         });
@@ -144,8 +148,11 @@ impl Generator {
             exporter.write(std::mem::take(&mut emission.payload), &self.flows, now_unix_ms);
         emission.exporter = exporter.index;
         emission.flows = self.flows.len() as u64;
-        emission.bytes = self.flows.iter().map(|flow| u64::from(flow.octets)).sum();
-        emission.packets = self.flows.iter().map(|flow| u64::from(flow.packets)).sum();
+        let is_sampled = exporter.dialect == Dialect::Sflow;
+        let octets = |flow| if is_sampled { sflow::frame_bytes(flow) } else { flow.octets };
+        let packets = |flow: &Flow| if is_sampled { 1 } else { flow.packets };
+        emission.bytes = self.flows.iter().map(|flow| u64::from(octets(flow))).sum();
+        emission.packets = self.flows.iter().map(|flow| u64::from(packets(flow))).sum();
         Some(emission)
     }
 }
@@ -155,6 +162,7 @@ enum Dialect {
     V5,
     V9,
     Ipfix,
+    Sflow,
 }
 
 /// What one exporter remembers between datagrams.
@@ -167,8 +175,10 @@ struct Exporter {
     first_uptime_ms: u64,
     first_unix_ms: Option<u64>,
     templates_unix_ms: Option<u64>,
-    /// v5: flows, v9: datagrams, IPFIX: data records.
+    /// v5: flows, v9 and sFlow: datagrams, IPFIX: data records.
     sequence: u32,
+    /// sFlow: samples so far.
+    samples: u32,
 }
 
 impl Exporter {
@@ -181,6 +191,7 @@ impl Exporter {
             first_unix_ms: None,
             templates_unix_ms: None,
             sequence: 0,
+            samples: 0,
         }
     }
 
@@ -191,12 +202,13 @@ impl Exporter {
             (Dialect::V9, true) => v9::RECORDS_V6_MAX,
             (Dialect::Ipfix, false) => ipfix::RECORDS_V4_MAX,
             (Dialect::Ipfix, true) => ipfix::RECORDS_V6_MAX,
+            (Dialect::Sflow, _) => sflow::SAMPLES_MAX,
         }
     }
 
     /// Asks once: the answer yes is taken as sent.
     fn are_templates_due(&mut self, now_unix_ms: u64) -> bool {
-        let is_due = self.dialect != Dialect::V5
+        let is_due = matches!(self.dialect, Dialect::V9 | Dialect::Ipfix)
             && self
                 .templates_unix_ms
                 .is_none_or(|sent| now_unix_ms.saturating_sub(sent) >= TEMPLATES_EVERY_MS);
@@ -261,6 +273,14 @@ impl Exporter {
                     }
                 };
                 message.data_set_with(template, records, write).finish()
+            }
+            Dialect::Sflow => {
+                self.sequence = sequence.wrapping_add(1);
+                let samples = self.samples;
+                self.samples = samples.wrapping_add(u32::from(records));
+                let header = sflow::Header { sub_agent: domain, sequence, samples, uptime_ms };
+                sflow::write(&mut buffer, &header, flows, is_v6);
+                buffer
             }
         }
     }

@@ -10,6 +10,7 @@ pub mod ipfix;
 mod message;
 pub mod replay;
 mod sender;
+pub mod sflow;
 mod source;
 pub mod v5;
 pub mod v9;

@@ -42,7 +42,8 @@ fn sets(payload: &[u8]) -> Vec<(u16, &[u8])> {
 
 #[test]
 fn equal_specifications_give_equal_datagrams() {
-    for protocol in [Protocol::V5, Protocol::V9, Protocol::Ipfix, Protocol::Mixed] {
+    for protocol in [Protocol::V5, Protocol::V9, Protocol::Ipfix, Protocol::Sflow, Protocol::Mixed]
+    {
         let spec = spec(protocol, 7, 2_000);
         assert_eq!(all(&spec), all(&spec));
         assert_ne!(all(&spec), all(&Spec { seed: 43, ..spec.clone() }));
@@ -142,10 +143,34 @@ fn ipfix_follows_rfc_7011() {
 }
 
 #[test]
+fn sflow_datagrams_hold_seven_samples_and_add_up() {
+    let emissions = all(&spec(Protocol::Sflow, 8, 1_000));
+    assert_eq!(emissions.iter().map(|e| e.flows).sum::<u64>(), 1_000);
+    let mut sequences = [0_u32; 8];
+    for emission in &emissions {
+        let payload = &emission.payload;
+        assert!(payload.len() <= 1472, "{} bytes do not fit an MTU", payload.len());
+        assert_eq!((u32_at(payload, 0), emission.packets), (5, emission.flows));
+        let is_v6 = u32_at(payload, 4) == 2;
+        assert_eq!(is_v6, emission.exporter % 4 == 3);
+        let header = &payload[if is_v6 { 24 } else { 12 }..];
+        assert_eq!(u32_at(header, 4), sequences[emission.exporter]);
+        sequences[emission.exporter] += 1;
+        assert_eq!(u64::from(u32_at(header, 12)), emission.flows);
+        let samples: Vec<&[u8]> = header[16..].chunks(192).collect();
+        assert_eq!(samples.len() as u64, emission.flows);
+        // The length of the frame is the second word of the sampled header.
+        let bytes = samples.iter().map(|sample| u64::from(u32_at(sample, 52))).sum::<u64>();
+        assert_eq!(bytes, emission.bytes);
+    }
+}
+
+#[test]
 fn mixed_exporters_speak_one_protocol_each() {
-    for emission in all(&spec(Protocol::Mixed, 6, 3_000)) {
-        let expected = [5, 9, 10][emission.exporter % 3];
-        assert_eq!(u16_at(&emission.payload, 0), expected);
+    for emission in all(&spec(Protocol::Mixed, 8, 3_000)) {
+        let expected: &[u8] =
+            [&[0, 5][..], &[0, 9], &[0, 10], &[0, 0, 0, 5]][emission.exporter % 4];
+        assert!(emission.payload.starts_with(expected));
     }
 }
 
