@@ -82,15 +82,18 @@ fn flows_of_softflowd_are_stored_as_it_exported_them() {
     let (ipv4, ipv6) = write_capture(&capture);
     let both = (ipv4.0 + ipv6.0, ipv4.1 + ipv6.1, ipv4.2 + ipv6.2);
     let server = clickhouse();
-    // NetFlow v5 has no IPv6.
-    for (version, expected) in [("5", ipv4), ("9", both), ("10", both)] {
+    // NetFlow v1 and v5 have no IPv6.
+    for (version, expected) in [("1", ipv4), ("5", ipv4), ("9", both), ("10", both)] {
         let app = start(&server.http_url(), "");
         let exported = softflowd(&capture, target(&app).port(), version);
         wait_until("all is received", || app.view().ledger.books().received == exported);
         assert_eq!(app.stop().books.stored, exported);
         assert_eq!(exported, expected.0, "version {version}");
         assert_eq!(stored_sums(&server), expected, "version {version}");
-        assert_eq!(nfdump(&capture, version), expected, "version {version}");
+        // nfdump 1.7.1 reads fewer records of version 1 than a datagram has.
+        if version != "1" {
+            assert_eq!(nfdump(&capture, version), expected, "version {version}");
+        }
         server.query("TRUNCATE TABLE tidegate.flows").unwrap();
     }
 }

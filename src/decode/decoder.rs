@@ -18,7 +18,7 @@ use super::records::Segment;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
 use super::waiting::WAITING_AGE_MAX_MS;
-use super::{ipfix, netflow_v5, netflow_v9, sflow};
+use super::{ipfix, netflow_fixed, netflow_v9, sflow};
 
 /// One received UDP payload.
 #[derive(Clone, Copy, Debug)]
@@ -210,7 +210,9 @@ fn decode_payload(payload: &[u8], reader: &mut MessageReader<'_>) -> Option<Prot
         Some(protocol) if !reader.options.protocols.contains(&protocol) => {
             reader.output.tally.drop(DropReason::ProtocolRefused, payload.len());
         }
-        Some(Protocol::NetflowV5) => netflow_v5::decode(payload, reader),
+        Some(Protocol::NetflowV1) => netflow_fixed::decode_v1(payload, reader),
+        Some(Protocol::NetflowV5) => netflow_fixed::decode_v5(payload, reader),
+        Some(Protocol::NetflowV7) => netflow_fixed::decode_v7(payload, reader),
         Some(Protocol::NetflowV9) => netflow_v9::decode(payload, reader),
         Some(Protocol::Ipfix) => ipfix::decode(payload, reader),
         Some(Protocol::Sflow) => sflow::decode(payload, reader),

@@ -11,7 +11,7 @@ mod exporters;
 mod interfaces;
 mod ipfix;
 mod message;
-mod netflow_v5;
+mod netflow_fixed;
 mod netflow_v9;
 mod options;
 mod packet;

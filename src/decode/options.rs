@@ -118,6 +118,10 @@ impl SamplingRates {
 }
 
 impl RateLookup {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rates.is_empty()
+    }
+
     /// The rate of a sampler: of this domain, else of another one if all that have the sampler agree
     /// (there are devices that send options under another source id than flows).
     pub(super) fn of_sampler(&self, sampler_id: u64) -> Option<f64> {

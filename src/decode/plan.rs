@@ -171,15 +171,15 @@ impl Plan {
     fn write_derived(&self, count: usize, context: &MessageContext<'_>, chunk: &mut Chunk) {
         match (self.has(Column::FirstSwitched), self.has(Column::LastSwitched)) {
             (true, true) => {}
-            (true, false) => steps::copy(chunk, Column::FirstSwitched, Column::LastSwitched, count),
-            (false, true) => steps::copy(chunk, Column::LastSwitched, Column::FirstSwitched, count),
+            (true, false) => chunk.copy(Column::FirstSwitched, Column::LastSwitched, count),
+            (false, true) => chunk.copy(Column::LastSwitched, Column::FirstSwitched, count),
             (false, false) => {
                 let timestamp = context.timing.timestamp_ms.to_le_bytes();
                 chunk.fill(Column::FirstSwitched, count, timestamp);
                 chunk.fill(Column::LastSwitched, count, timestamp);
             }
         }
-        steps::copy(chunk, Column::FirstSwitched, Column::DeltaSwitched, count);
+        chunk.copy(Column::FirstSwitched, Column::DeltaSwitched, count);
         match self.ip_version {
             IpVersion::AsSent => {}
             IpVersion::Always(version) => chunk.fill(Column::IpProtocolVersion, count, [version]),

@@ -47,6 +47,7 @@ impl Step {
                 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
                 (rate != 0).then_some(rate as f64)
             }),
+            Read::Sampler if context.rates.is_empty() => {}
             Read::Sampler => rates(place, records, chunk, Sampling::OPTIONS, |sampler| {
                 if sampler == 0 { None } else { context.rates.of_sampler(sampler) }
             }),
@@ -138,12 +139,6 @@ impl Step {
             *out = convert(value);
         }
     }
-}
-
-/// Copies the column `from` of the next `count` rows to the column `to` of the same width.
-pub(super) fn copy(chunk: &mut Chunk, from: Column, to: Column, count: usize) {
-    let source = chunk.extend(from, count).to_vec();
-    chunk.extend(to, count).copy_from_slice(&source);
 }
 
 /// 4 for a mapped source address, 6 for another one; without a source the destination tells.

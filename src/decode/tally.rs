@@ -5,8 +5,12 @@ use super::packet::Tunnel;
 /// A flow export protocol, told apart by the datagram's version word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Protocol {
+    /// NetFlow version 1.
+    NetflowV1,
     /// NetFlow version 5.
     NetflowV5,
+    /// NetFlow version 7.
+    NetflowV7,
     /// NetFlow version 9, RFC 3954.
     NetflowV9,
     /// IPFIX, RFC 7011.
@@ -17,13 +21,22 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 4] = [Self::NetflowV5, Self::NetflowV9, Self::Ipfix, Self::Sflow];
+    pub const ALL: [Self; 6] = [
+        Self::NetflowV1,
+        Self::NetflowV5,
+        Self::NetflowV7,
+        Self::NetflowV9,
+        Self::Ipfix,
+        Self::Sflow,
+    ];
 
     /// The name in the configuration and in metric labels.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
+            Self::NetflowV1 => "netflow-v1",
             Self::NetflowV5 => "netflow-v5",
+            Self::NetflowV7 => "netflow-v7",
             Self::NetflowV9 => "netflow-v9",
             Self::Ipfix => "ipfix",
             Self::Sflow => "sflow",
@@ -34,7 +47,9 @@ impl Protocol {
     #[must_use]
     pub const fn column_value(self) -> &'static str {
         match self {
+            Self::NetflowV1 => "NetflowV1",
             Self::NetflowV5 => "NetflowV5",
+            Self::NetflowV7 => "NetflowV7",
             Self::NetflowV9 => "NetflowV9",
             Self::Ipfix => "IPFIX",
             Self::Sflow => "SFLOW",
@@ -45,7 +60,9 @@ impl Protocol {
     #[must_use]
     pub const fn of(payload: &[u8]) -> Option<Self> {
         match payload {
+            [0, 1, ..] => Some(Self::NetflowV1),
             [0, 5, ..] => Some(Self::NetflowV5),
+            [0, 7, ..] => Some(Self::NetflowV7),
             [0, 9, ..] => Some(Self::NetflowV9),
             [0, 10, ..] => Some(Self::Ipfix),
             [0, 0, 0, 5, ..] => Some(Self::Sflow),
@@ -101,7 +118,7 @@ drop_reasons! {
     UnknownVersion "unknown_version" Datagram "The version word is of no protocol that tidegate decodes.";
     ProtocolRefused "protocol_refused" Datagram "The receiver's `protocols` leave this protocol out.";
     Truncated "truncated" Datagram "Shorter than the header of its protocol.";
-    BadCount "bad_count" Datagram "NetFlow v5: the header announces no record, or more than the datagram holds.";
+    BadCount "bad_count" Datagram "NetFlow v1, v5 and v7: the header announces no record, or more than the datagram holds.";
     BadAgent "bad_agent" Datagram "sFlow: the agent address is of an unknown type, so where the samples begin is not known.";
     BadLength "bad_length" Datagram "IPFIX: the message length is below the header's or beyond the datagram.";
     NoTemplate "no_template" Set "Data set whose template is not known.";

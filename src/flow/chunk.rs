@@ -120,6 +120,15 @@ impl Chunk {
         self.extend(column, count).as_chunks_mut::<N>().0.fill(value);
     }
 
+    /// Copies the next `count` rows of the column `from` to the column `to` of the same width.
+    pub(crate) fn copy(&mut self, from: Column, to: Column, count: usize) {
+        self.extend(from, count);
+        let start = self.rows * from.width_bytes();
+        let source = std::mem::take(&mut self.columns[from as usize].bytes);
+        self.extend(to, count).copy_from_slice(&source[start..]);
+        self.columns[from as usize].bytes = source;
+    }
+
     /// Writes one text into the next `count` rows; the empty text is the default and costs nothing.
     pub(crate) fn fill_text(&mut self, column: Column, count: usize, text: &str) {
         if !text.is_empty() {

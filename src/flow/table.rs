@@ -153,7 +153,7 @@ macro_rules! columns {
 
 columns! {
     Timestamp "timestamp" Time [] "When the exporter sent the datagram; the receive time when the exporter's clock is off by more than the skew threshold, and for sFlow, which does not say.";
-    FlowProtocol "flowProtocol" Text [] "`NetflowV5`, `NetflowV9`, `IPFIX` or `SFLOW`.";
+    FlowProtocol "flowProtocol" Text [] "`NetflowV1`, `NetflowV5`, `NetflowV7`, `NetflowV9`, `IPFIX` or `SFLOW`.";
     Tenant "tenant" Text [] "Tenant, from `[identity]`.";
     Organisation "organisation" Text [] "Organisation, from `[identity]`.";
     Zone "zone" Text [] "Zone, from `[identity]`.";
