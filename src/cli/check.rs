@@ -1,35 +1,32 @@
 //! `tidegate check`: the configuration, without running it.
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{Config, DEFAULT_PATH, show_bytes, show_duration};
+use crate::config::{Config, show_bytes, show_duration};
 use crate::decode::Protocol;
 
-use super::config_error;
+use super::ConfigFile;
 
 /// Check a configuration file and show what follows from it
 ///
 /// Says every mistake at once, with file, line and key. Exit code 78 when there is one.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file
-    #[arg(short, long, default_value = DEFAULT_PATH)]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
-        match Config::load(&self.config) {
-            Ok(config) => {
-                writeln!(stdout().lock(), "{}: ok\n{}", self.config.display(), summary(&config))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(mistakes) => Ok(config_error(&mistakes)),
-        }
+        let config = match self.config.load() {
+            Ok(config) => config,
+            Err(exit_code) => return Ok(exit_code),
+        };
+        writeln!(stdout().lock(), "{}: ok\n{}", self.config, summary(&config))?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::capture::{Capture, Datagram as Captured};
 use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Protocol, Tally};
@@ -117,13 +117,6 @@ impl Summary {
     }
 
     fn to_json(&self) -> Value {
-        let errors: Map<String, Value> = self
-            .tally
-            .drops()
-            .map(|(reason, dropped)| {
-                (reason.label().to_owned(), json!({"count": dropped.count, "bytes": dropped.bytes}))
-            })
-            .collect();
         json!({
             "datagrams": self.datagrams,
             "flows": self.tally.flows,
@@ -134,7 +127,7 @@ impl Summary {
             "counterSamples": self.tally.counter_samples,
             "dropEvents": self.tally.drop_events,
             "undecodedSets": self.tally.dropped(DropReason::NoTemplate).count,
-            "errors": errors,
+            "errors": self.tally.drops_by_label(),
         })
     }
 }

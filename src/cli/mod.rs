@@ -9,8 +9,10 @@ mod generate;
 mod run;
 mod send;
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A flow collector that writes NetFlow and IPFIX to ClickHouse and keeps its books balanced.
+use crate::config::{Config, DEFAULT_PATH};
+
+/// A flow collector that writes NetFlow, IPFIX and sFlow to ClickHouse and keeps its books balanced.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
@@ -65,10 +69,28 @@ impl Cli {
     }
 }
 
-/// Says why on standard error, and that the configuration is to be changed by the exit code.
-fn config_error(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("{error}");
-    EXIT_CONFIG.into()
+/// Which configuration file to read.
+#[derive(Debug, clap::Args)]
+struct ConfigFile {
+    /// The configuration file
+    #[arg(short = 'c', long = "config", default_value = DEFAULT_PATH)]
+    path: PathBuf,
+}
+
+impl ConfigFile {
+    /// Reads it, or says every mistake on standard error and how to exit.
+    fn load(&self) -> Result<Config, ExitCode> {
+        Config::load(&self.path).map_err(|mistakes| {
+            eprintln!("{mistakes}");
+            EXIT_CONFIG.into()
+        })
+    }
+}
+
+impl fmt::Display for ConfigFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
 }
 
 /// An address and a port; a name is looked up.

@@ -1,6 +1,5 @@
 //! `tidegate run`: the collector.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,11 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info};
 
 use crate::app::App;
-use crate::config::{Config, DEFAULT_PATH};
 use crate::sink::Fatal;
 use crate::telemetry::init_log;
 
-use super::config_error;
+use super::ConfigFile;
 
 /// How often the collector is asked whether it can go on.
 const FATAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -25,16 +23,15 @@ const FATAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// when the configuration is wrong.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file
-    #[arg(short, long, default_value = DEFAULT_PATH)]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let config = match Config::load(&self.config) {
+        let config = match self.config.load() {
             Ok(config) => config,
-            Err(mistakes) => return Ok(config_error(&mistakes)),
+            Err(exit_code) => return Ok(exit_code),
         };
         init_log();
         let signals = Signals::catch()?;

@@ -1,5 +1,9 @@
 //! What became of one datagram. Nothing is discarded without a reason and a count.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use super::packet::Tunnel;
 
 /// A flow export protocol, told apart by the datagram's version word.
@@ -143,7 +147,7 @@ drop_reasons! {
 const PADDING_BYTES_MAX: usize = 3;
 
 /// Count and size of what one reason cost.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Dropped {
     /// Datagrams or sets, by the reason's scope.
     pub count: u64,
@@ -201,6 +205,12 @@ impl Tally {
             .iter()
             .map(|&reason| (reason, self.dropped(reason)))
             .filter(|(_, d)| d.count > 0)
+    }
+
+    /// The same by label, for JSON.
+    #[must_use]
+    pub fn drops_by_label(&self) -> BTreeMap<&'static str, Dropped> {
+        self.drops().map(|(reason, dropped)| (reason.label(), dropped)).collect()
     }
 
     /// Adds another tally.

@@ -42,13 +42,6 @@ pub(super) fn exporters(exporters: &Exporters) -> Value {
 
 fn exporter(exporter: &Exporter) -> Value {
     let account = exporter.account();
-    let dropped: Map<String, Value> = account
-        .tally
-        .drops()
-        .map(|(reason, dropped)| {
-            (reason.label().to_owned(), json!({"count": dropped.count, "bytes": dropped.bytes}))
-        })
-        .collect();
     json!({
         "address": exporter.address().to_string(),
         "lastSeenMs": exporter.last_seen_ms(),
@@ -60,7 +53,7 @@ fn exporter(exporter: &Exporter) -> Value {
         "counterSamples": account.tally.counter_samples,
         "dropEvents": account.tally.drop_events,
         "interfaces": exporter.interface_count(),
-        "dropped": dropped,
+        "dropped": account.tally.drops_by_label(),
     })
 }
 
