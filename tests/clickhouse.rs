@@ -308,10 +308,14 @@ fn every_element_arrives_in_its_column() {
             Kind::Address => (4, format!("::ffff:0.0.0.{number}")),
             _ => continue, // times, rates and text are tested by themselves
         };
-        if fields.iter().any(|field: &Field| field.element == source.id) {
+        if fields.iter().any(|field: &Field| {
+            (field.enterprise.unwrap_or(0), field.element) == (source.enterprise, source.id)
+        }) {
             continue; // one element that fills two columns
         }
-        fields.push(Field::new(source.id, length));
+        let mut field = Field::new(source.id, length);
+        field.enterprise = (source.enterprise != 0).then_some(source.enterprise);
+        fields.push(field);
         record.extend(vec![0; usize::from(length) - 1]);
         record.push(number);
         expected.push((spec.name, shown));

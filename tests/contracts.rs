@@ -54,7 +54,10 @@ fn the_columns_document_is_the_table() {
                     first one that is not zero.\n\n| column | type | elements | meaning |\n|---|---|---|---|\n"
         .to_owned();
     for spec in COLUMNS {
-        let sources = spec.sources.iter().map(|source| format!("{} ({})", source.name, source.id));
+        let sources = spec.sources.iter().map(|source| match source.enterprise {
+            0 => format!("{} ({})", source.name, source.id),
+            enterprise => format!("{} ({enterprise}/{})", source.name, source.id),
+        });
         let sources = sources.collect::<Vec<_>>().join(", ");
         writeln!(text, "| `{}` | `{}` | {sources} | {} |", spec.name, spec.kind.sql(), spec.doc)
             .unwrap();
@@ -105,7 +108,7 @@ fn metric_names_follow_the_conventions() {
 fn sources_of_columns_are_elements_of_the_registry_that_can_be_read_so() {
     let mut wrong = Vec::new();
     for source in COLUMNS.iter().flat_map(|spec| spec.sources) {
-        let Some(element) = registry().find_netflow_v9(source.id) else {
+        let Some(element) = registry().find_source(source.enterprise, source.id) else {
             wrong.push(format!("{} is no element", source.id));
             continue;
         };

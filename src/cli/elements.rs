@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::elements::{Element, Scope, registry};
-use crate::flow::COLUMNS;
+use crate::flow::{COLUMNS, Source};
 
 #[cfg(test)]
 mod tests;
@@ -145,8 +145,8 @@ fn row(element: &Element) -> [String; 5] {
 
 /// The columns of `flows` that an element fills.
 fn columns(element: &Element) -> String {
-    // Sources have the numbers of NetFlow v9, which has IANA's and those of vendors.
-    let fills = |id| registry().find_netflow_v9(id) == Some(element);
-    let columns = COLUMNS.iter().filter(|spec| spec.sources.iter().any(|source| fills(source.id)));
+    let fills =
+        |source: &Source| registry().find_source(source.enterprise, source.id) == Some(element);
+    let columns = COLUMNS.iter().filter(|spec| spec.sources.iter().any(fills));
     columns.map(|spec| spec.name).collect::<Vec<_>>().join(" ")
 }

@@ -246,7 +246,8 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
     let spec = &COLUMNS[column as usize];
     let found = spec.sources.iter().filter_map(|source| {
         let is_source = |field: &Field| {
-            field.enterprise == 0 && field.id == source.id && is_readable(source.read, field.length)
+            (field.enterprise, field.id) == (source.enterprise, source.id)
+                && is_readable(source.read, field.length)
         };
         let index = fields.iter().position(is_source)?;
         let boot = boot_place(fields, places);

@@ -86,6 +86,15 @@ impl Registry {
         self.get(Scope::IANA, id).or_else(|| self.get(Scope::NetflowV9, id))
     }
 
+    /// The element that a column's source names: enterprise 0 stands for IANA's and NetFlow v9's.
+    #[must_use]
+    pub fn find_source(&self, enterprise: u32, id: u16) -> Option<&Element> {
+        match enterprise {
+            0 => self.find_netflow_v9(id),
+            enterprise => self.find(enterprise, id),
+        }
+    }
+
     /// The element with this number in a scope.
     #[must_use]
     pub fn get(&self, scope: Scope, id: u16) -> Option<&Element> {

@@ -107,6 +107,8 @@ pub enum Read {
 /// An information element that fills a column.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
+    /// Private enterprise number; 0 for IANA's elements.
+    pub enterprise: u32,
     /// IANA element number; the same number in NetFlow v9. Above 32767: Cisco's own numbers in NetFlow v9.
     pub id: u16,
     /// IANA element name.
@@ -129,8 +131,16 @@ pub struct ColumnSpec {
 }
 
 const fn from(id: u16, name: &'static str, read: Read) -> Source {
-    Source { id, name, read }
+    Source { enterprise: 0, id, name, read }
 }
+
+/// An element of the reverse direction of a biflow, RFC 5103 section 6.1.
+const fn reverse(id: u16, name: &'static str, read: Read) -> Source {
+    Source { enterprise: REVERSE_ENTERPRISE, id, name, read }
+}
+
+/// Private enterprise number of IANA's elements in the reverse direction, RFC 5103 section 6.1.
+const REVERSE_ENTERPRISE: u32 = 29_305;
 
 macro_rules! columns {
     ($($variant:ident $name:literal $kind:ident [$($source:expr),* $(,)?] $doc:literal;)*) => {
@@ -252,8 +262,14 @@ columns! {
     FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned), from(40005, "NF_F_FW_EVENT", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
     ApplicationId "applicationId" UInt64 [from(95, "applicationId", Unsigned)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
     ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives.";
-    ReverseBytes "reverseBytes" UInt64 [] "Bytes in the reverse direction of a biflow (RFC 5103).";
-    ReversePackets "reversePackets" UInt64 [] "Packets in the reverse direction of a biflow (RFC 5103).";
+    ReverseBytes "reverseBytes" UInt64 [
+        reverse(1, "reverseOctetDeltaCount", Unsigned), reverse(85, "reverseOctetTotalCount", Unsigned),
+        from(232, "responderOctets", Unsigned),
+    ] "Bytes in the reverse direction of a biflow (RFC 5103).";
+    ReversePackets "reversePackets" UInt64 [
+        reverse(2, "reversePacketDeltaCount", Unsigned), reverse(86, "reversePacketTotalCount", Unsigned),
+        from(299, "responderPackets", Unsigned),
+    ] "Packets in the reverse direction of a biflow (RFC 5103).";
     Extra "extra" TextMap [] "Elements without a column of their own.";
 }
 

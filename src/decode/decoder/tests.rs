@@ -419,6 +419,21 @@ fn scope_fields_of_netflow_v9_are_not_taken_for_elements() {
 }
 
 #[test]
+fn the_reverse_direction_of_a_biflow_has_columns_of_its_own() {
+    let mut bench = Bench::new();
+    let fields = [
+        Field::new(1, 2),
+        Field::new(2, 1),
+        Field::enterprise(29_305, 1, 2),
+        Field::enterprise(29_305, 2, 1),
+    ];
+    bench.decode(&ipfix().template(300, &fields).data_set(300, &[&[1, 0, 2, 3, 0, 4]]).finish());
+    let row = &bench.rows[0];
+    assert_eq!((&row["bytes"], &row["packets"]), (&256.into(), &2.into()));
+    assert_eq!((&row["reverseBytes"], &row["reversePackets"]), (&768.into(), &4.into()));
+}
+
+#[test]
 fn times_of_every_form_are_read() {
     const NTP_OF_NOW: u64 = (NOW_S as u64 + 2_208_988_800) << 32 | 1 << 31;
     let millis = NOW_MS.to_be_bytes();
