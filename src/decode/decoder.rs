@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::flow::{ChunkWriter, Identity};
 
-use super::exporters::{EXPORTERS_MAX, Exporter, Exporters};
+use super::exporters::{EXPORTERS_MAX, Exporter, Exporters, SequenceKey};
 use super::interfaces::Interfaces;
 use super::message::MessageReader;
 use super::options::Announced;
 use super::plan::Output;
 use super::records::Segment;
+use super::sequence::Observed;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
 use super::waiting::WAITING_AGE_MAX_MS;
@@ -103,6 +104,7 @@ impl Decoder {
             now,
             peer,
             output: Output { writer, tally: &mut tally, segments },
+            records_are_known: true,
             sflow,
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
@@ -160,6 +162,19 @@ impl Exporters {
 impl Peer {
     fn of(exporter: Arc<Exporter>, is_shared: bool) -> Self {
         Self { exporter, templates: HashMap::new(), is_shared }
+    }
+
+    /// Notes the number of a message.
+    pub(super) fn note_sequence(
+        &self,
+        key: SequenceKey,
+        number: u32,
+        units: Option<u32>,
+    ) -> Observed {
+        if self.is_shared {
+            return Observed::default();
+        }
+        self.exporter.note_sequence(key, number, units)
     }
 
     /// What the exporter announced.

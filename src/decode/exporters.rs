@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::interfaces::{Interface, Interfaces};
 use super::options::Announced;
+use super::sequence::{Observed, Sequence};
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
 use super::waiting::WaitingCounts;
@@ -49,7 +50,18 @@ pub struct Exporter {
     waiting_counts: WaitingCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     pub(super) announced: Announced,
+    sequences: Mutex<HashMap<SequenceKey, Sequence>>,
     interfaces: Interfaces,
+}
+
+/// Whose messages are numbered together.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct SequenceKey {
+    pub(super) protocol: Protocol,
+    /// Observation domain, source id, engine or sub-agent.
+    pub(super) domain_id: u32,
+    /// The agent of sFlow, which may not be the sender.
+    pub(super) agent: Option<IpAddr>,
 }
 
 /// What all exporters together have, against limits that spoofers cannot raise.
@@ -179,6 +191,7 @@ impl Exporter {
             },
             domains: RwLock::default(),
             announced: Announced::default(),
+            sequences: Mutex::default(),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }
     }
@@ -239,6 +252,20 @@ impl Exporter {
         account.datagrams += 1;
         account.bytes += bytes as u64;
         account.tally.add(tally);
+    }
+
+    /// Notes the number of a message; with too many sequences the ones beyond are not watched.
+    pub(super) fn note_sequence(
+        &self,
+        key: SequenceKey,
+        number: u32,
+        units: Option<u32>,
+    ) -> Observed {
+        let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
+        if sequences.len() >= DOMAINS_PER_EXPORTER_MAX && !sequences.contains_key(&key) {
+            return Observed::default();
+        }
+        sequences.entry(key).or_default().note(number, units)
     }
 
     /// Drops waiting sets that were received before `received_ms`, and tells `note` by protocol.

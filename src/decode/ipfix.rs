@@ -1,7 +1,8 @@
 //! IPFIX over UDP, RFC 7011: messages of a header of 16 bytes and sets. A datagram may hold several.
 
+use super::exporters::SequenceKey;
 use super::message::MessageReader;
-use super::tally::{DropReason, Protocol};
+use super::tally::{DropReason, Protocol, Tally};
 use super::template_set::Layout;
 use super::wire::Wire;
 
@@ -12,6 +13,7 @@ const HEADER_BYTES: usize = 16;
 struct Header {
     length: usize,
     export_seconds: u32,
+    sequence: u32,
     domain_id: u32,
 }
 
@@ -46,8 +48,19 @@ fn decode_message<'a>(
     };
     let timing = reader.timing(i64::from(header.export_seconds) * 1_000, None);
     let mut context = reader.context(Protocol::Ipfix, header.domain_id, timing);
+    let records_before = record_count(reader.output.tally);
+    reader.records_are_known = true;
     let behind = reader.read_sets(wire.0, header.length - HEADER_BYTES, &mut context, layout_of);
+    let records = record_count(reader.output.tally) - records_before;
+    let units = u32::try_from(records).ok().filter(|_| reader.records_are_known);
+    let key = SequenceKey { protocol: Protocol::Ipfix, domain_id: header.domain_id, agent: None };
+    reader.note_sequence(key, header.sequence, units);
     (!behind.is_empty()).then_some(behind)
+}
+
+/// What IPFIX numbers: data records, those of options templates too.
+fn record_count(tally: &Tally) -> u64 {
+    tally.flows + tally.options_records
 }
 
 fn layout_of(set_id: u16) -> Option<Layout> {
@@ -63,9 +76,8 @@ fn read_header(wire: &mut Wire<'_>) -> Result<Header, DropReason> {
     let mut read = || {
         let (version, length) = (wire.u16()?, usize::from(wire.u16()?));
         let export_seconds = wire.u32()?;
-        let _sequence = wire.u32()?;
-        let domain_id = wire.u32()?;
-        Some((version, Header { length, export_seconds, domain_id }))
+        let (sequence, domain_id) = (wire.u32()?, wire.u32()?);
+        Some((version, Header { length, export_seconds, sequence, domain_id }))
     };
     match read() {
         None => Err(DropReason::Truncated),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::clock::Timing;
 use super::decoder::{DecoderOptions, Peer};
+use super::exporters::SequenceKey;
 use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
@@ -32,6 +33,8 @@ pub(super) struct MessageReader<'a> {
     pub(super) now: Instant,
     pub(super) peer: &'a mut Peer,
     pub(super) output: Output<'a>,
+    /// Every record of the message was decoded, and no other.
+    pub(super) records_are_known: bool,
     pub(super) sflow: &'a mut sflow::Scratch,
 }
 
@@ -63,6 +66,12 @@ impl<'a> MessageReader<'a> {
         context
     }
 
+    /// Notes the number of a message, and how many units of what is numbered it had, if that is known.
+    pub(super) fn note_sequence(&mut self, key: SequenceKey, number: u32, units: Option<u32>) {
+        let observed = self.peer.note_sequence(key, number, units);
+        self.output.tally.note_sequence(key.protocol, observed);
+    }
+
     /// Decodes the sets of a message, which are the first `message_bytes` of `bytes`, and returns what
     /// lies behind them. A set that cannot be decoded is tallied and stepped over. `layout_of` tells
     /// template sets by their id.
@@ -86,6 +95,7 @@ impl<'a> MessageReader<'a> {
             }
             let rest = wire.len() - end;
             let Some((id, body)) = next_set(&mut wire) else {
+                self.records_are_known = false;
                 self.output.tally.drop(DropReason::BadSetLength, rest);
                 break;
             };
@@ -116,6 +126,7 @@ impl<'a> MessageReader<'a> {
         };
         for template in learn_set(body, layout, &templates, self.output.tally) {
             for set in templates.waiting.take(template.definition.id) {
+                self.records_are_known = false;
                 let mut context = self.context(protocol, domain_id, set.timing);
                 self.decode_set(&template, &set.body, &mut context);
             }
@@ -138,7 +149,7 @@ impl<'a> MessageReader<'a> {
         };
         let set = WaitingSet { body: body.into(), timing: context.timing };
         match templates.waiting.keep(id, set, || templates.get(id).is_some()) {
-            Outcome::Waits => {}
+            Outcome::Waits => self.records_are_known = false,
             Outcome::NoRoom => self.drop_set(DropReason::NoTemplate, body),
             Outcome::TemplateCame => {
                 if let Some(template) = templates.get(id) {
@@ -168,6 +179,7 @@ impl<'a> MessageReader<'a> {
     }
 
     fn drop_set(&mut self, reason: DropReason, body: &[u8]) {
+        self.records_are_known = false;
         self.output.tally.drop(reason, SET_HEADER_BYTES + body.len());
     }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use super::exporters::SequenceKey;
 use super::message::MessageReader;
 use super::plan::Plan;
 use super::sampling::Sampling;
@@ -55,6 +56,8 @@ struct Header {
     uptime_ms: u32,
     unix_seconds: u32,
     unix_nanos: u32,
+    /// Version 1 has none.
+    flow_sequence: Option<u32>,
     /// Version 5 only.
     engine: (u8, u8),
     sampling: u16,
@@ -95,6 +98,11 @@ fn decode(format: &Format, payload: &[u8], reader: &mut MessageReader<'_>) {
     let Some(records) = wire.take(record_bytes).filter(|records| !records.is_empty()) else {
         return reader.output.tally.drop(DropReason::BadCount, payload.len());
     };
+    if let Some(number) = header.flow_sequence {
+        let engine = u32::from(u16::from_be_bytes([header.engine.0, header.engine.1]));
+        let key = SequenceKey { protocol: format.protocol, domain_id: engine, agent: None };
+        reader.note_sequence(key, number, Some(header.count.into()));
+    }
     let export_ms =
         i64::from(header.unix_seconds) * 1_000 + i64::from(header.unix_nanos / 1_000_000);
     let timing = reader.timing(export_ms, Some(header.uptime_ms));
@@ -111,14 +119,14 @@ fn read_header(protocol: Protocol, wire: &mut Wire<'_>) -> Option<Header> {
     let _version = wire.u16()?;
     let (count, uptime_ms) = (wire.u16()?, wire.u32()?);
     let (unix_seconds, unix_nanos) = (wire.u32()?, wire.u32()?);
-    let (mut engine, mut sampling) = ((0, 0), 0);
+    let (mut flow_sequence, mut engine, mut sampling) = (None, (0, 0), 0);
     if protocol != Protocol::NetflowV1 {
-        let _flow_sequence = wire.u32()?;
+        flow_sequence = Some(wire.u32()?);
         let rest = (wire.u8()?, wire.u8()?, wire.u16()?);
         // Reserved in version 7.
         if protocol == Protocol::NetflowV5 {
             (engine, sampling) = ((rest.0, rest.1), rest.2);
         }
     }
-    Some(Header { count, uptime_ms, unix_seconds, unix_nanos, engine, sampling })
+    Some(Header { count, uptime_ms, unix_seconds, unix_nanos, flow_sequence, engine, sampling })
 }

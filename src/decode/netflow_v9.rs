@@ -2,6 +2,7 @@
 //!
 //! The header's count is not used: devices disagree on whether it counts records or sets.
 
+use super::exporters::SequenceKey;
 use super::message::MessageReader;
 use super::tally::{DropReason, Protocol};
 use super::template_set::Layout;
@@ -11,6 +12,7 @@ use super::wire::Wire;
 struct Header {
     uptime_ms: u32,
     unix_seconds: u32,
+    sequence: u32,
     source_id: u32,
 }
 
@@ -20,6 +22,9 @@ pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
     let Some(header) = read_header(&mut wire) else {
         return reader.output.tally.drop(DropReason::Truncated, payload.len());
     };
+    let key =
+        SequenceKey { protocol: Protocol::NetflowV9, domain_id: header.source_id, agent: None };
+    reader.note_sequence(key, header.sequence, Some(1));
     let timing = reader.timing(i64::from(header.unix_seconds) * 1_000, Some(header.uptime_ms));
     let mut context = reader.context(Protocol::NetflowV9, header.source_id, timing);
     reader.read_sets(wire.0, wire.len(), &mut context, layout_of);
@@ -37,7 +42,6 @@ fn read_header(wire: &mut Wire<'_>) -> Option<Header> {
     let _version = wire.u16()?;
     let _count = wire.u16()?;
     let (uptime_ms, unix_seconds) = (wire.u32()?, wire.u32()?);
-    let _sequence = wire.u32()?;
-    let source_id = wire.u32()?;
-    Some(Header { uptime_ms, unix_seconds, source_id })
+    let (sequence, source_id) = (wire.u32()?, wire.u32()?);
+    Some(Header { uptime_ms, unix_seconds, sequence, source_id })
 }

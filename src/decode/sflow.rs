@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::clock::Timing;
+use super::exporters::SequenceKey;
 use super::message::MessageReader;
 use super::sampling::Sampling;
 use super::tally::{DropReason, Protocol};
@@ -56,11 +57,12 @@ impl Default for Scratch {
     }
 }
 
-/// `sample_datagram_v5`, section 5. Sequence number and uptime are not used yet.
+/// `sample_datagram_v5`, section 5.
 struct Header {
     /// `None` when the agent does not know its address.
     agent: Option<IpAddr>,
     sub_agent: u32,
+    sequence: u32,
     sample_count: u32,
 }
 
@@ -73,6 +75,9 @@ pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
         Err(reason) => return reader.output.tally.drop(reason, payload.len()),
     };
     let agent = header.agent.unwrap_or(reader.source);
+    let key =
+        SequenceKey { protocol: Protocol::Sflow, domain_id: header.sub_agent, agent: Some(agent) };
+    reader.note_sequence(key, header.sequence, Some(1));
     reader.sflow.samples.clear();
     for _ in 0..header.sample_count {
         if wire.len() == 0 {
@@ -149,11 +154,11 @@ fn read_header(wire: &mut Wire<'_>) -> Result<Header, DropReason> {
     };
     let mut read = || {
         let sub_agent = wire.u32()?;
-        let _sequence = wire.u32()?;
+        let sequence = wire.u32()?;
         let _uptime_ms = wire.u32()?;
         let sample_count = wire.u32()?;
         let agent = (!agent.is_unspecified()).then_some(agent);
-        Some(Header { agent, sub_agent, sample_count })
+        Some(Header { agent, sub_agent, sequence, sample_count })
     };
     read().ok_or(DropReason::Truncated)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::packet::Tunnel;
+use super::sequence::Observed;
 
 /// A flow export protocol, told apart by the datagram's version word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -162,6 +163,15 @@ pub struct Tally {
     pub flows: u64,
     /// Records of options templates; they describe the exporter, not traffic.
     pub options_records: u64,
+    /// Records that the exporter sent and that never came, by its sequence numbers: flows of NetFlow v5 and
+    /// v7, data records of IPFIX.
+    pub lost_records: u64,
+    /// The same for protocols that number their datagrams: NetFlow v9 and sFlow.
+    pub lost_datagrams: u64,
+    /// Datagrams that came behind later ones.
+    pub late_datagrams: u64,
+    /// New starts of the exporter, by its sequence numbers.
+    pub restarts: u64,
     /// Template records read, refreshes included.
     pub templates: u64,
     /// Template records that were new or differed from the known one.
@@ -193,6 +203,16 @@ impl Tally {
         }
     }
 
+    /// Notes what the sequence number of a message of `protocol` showed.
+    pub(super) fn note_sequence(&mut self, protocol: Protocol, observed: Observed) {
+        match protocol {
+            Protocol::NetflowV9 | Protocol::Sflow => self.lost_datagrams += observed.lost,
+            _ => self.lost_records += observed.lost,
+        }
+        self.late_datagrams += u64::from(observed.is_late);
+        self.restarts += u64::from(observed.is_restart);
+    }
+
     /// What `reason` cost.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> Dropped {
@@ -217,6 +237,10 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.flows += other.flows;
         self.options_records += other.options_records;
+        self.lost_records += other.lost_records;
+        self.lost_datagrams += other.lost_datagrams;
+        self.late_datagrams += other.late_datagrams;
+        self.restarts += other.restarts;
         self.templates += other.templates;
         self.templates_learned += other.templates_learned;
         self.counter_samples += other.counter_samples;

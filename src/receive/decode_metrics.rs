@@ -16,6 +16,10 @@ struct ProtocolMetrics {
     datagrams: Counter,
     flows: Counter,
     options_records: Counter,
+    lost_records: Counter,
+    lost_datagrams: Counter,
+    late_datagrams: Counter,
+    restarts: Counter,
     templates_learned: Counter,
     counter_samples: Counter,
     drop_events: Counter,
@@ -54,6 +58,10 @@ impl ProtocolMetrics {
     fn count(&self, tally: &Tally) {
         self.flows.increment(tally.flows);
         self.options_records.increment(tally.options_records);
+        self.lost_records.increment(tally.lost_records);
+        self.lost_datagrams.increment(tally.lost_datagrams);
+        self.late_datagrams.increment(tally.late_datagrams);
+        self.restarts.increment(tally.restarts);
         self.templates_learned.increment(tally.templates_learned);
         self.counter_samples.increment(tally.counter_samples);
         self.drop_events.increment(tally.drop_events);
@@ -85,6 +93,10 @@ impl ProtocolMetrics {
             datagrams: counter(MetricName::DecodeDatagrams),
             flows: counter(MetricName::DecodeFlows),
             options_records: counter(MetricName::DecodeOptionsRecords),
+            lost_records: counter(MetricName::DecodeLostRecords),
+            lost_datagrams: counter(MetricName::DecodeLostDatagrams),
+            late_datagrams: counter(MetricName::DecodeLateDatagrams),
+            restarts: counter(MetricName::DecodeRestarts),
             templates_learned: counter(MetricName::DecodeTemplatesLearned),
             counter_samples: counter(MetricName::DecodeCounterSamples),
             drop_events: counter(MetricName::DecodeDropEvents),

@@ -75,6 +75,10 @@ metrics! {
 
     DecodeDatagrams "tidegate_decode_datagrams_total" Counter, ["protocol"] "Datagrams by protocol; `unknown` for those of none.";
     DecodeFlows "tidegate_decode_flows_total" Counter, ["protocol"] "Flows decoded.";
+    DecodeLostRecords "tidegate_decode_lost_records_total" Counter, ["protocol"] "Records that exporters sent and that never came, by their sequence numbers: flows of NetFlow v5 and v7, data records of IPFIX.";
+    DecodeLostDatagrams "tidegate_decode_lost_datagrams_total" Counter, ["protocol"] "Datagrams that exporters sent and that never came, by their sequence numbers: NetFlow v9 and sFlow.";
+    DecodeLateDatagrams "tidegate_decode_late_datagrams_total" Counter, ["protocol"] "Datagrams that came behind later ones of the same exporter.";
+    DecodeRestarts "tidegate_decode_exporter_restarts_total" Counter, ["protocol"] "New starts of exporters, by their sequence numbers.";
     DecodeOptionsRecords "tidegate_decode_options_records_total" Counter, ["protocol"] "Records of options templates decoded.";
     DecodeTemplatesLearned "tidegate_decode_templates_learned_total" Counter, ["protocol"] "Templates that were new or had changed.";
     DecodeCounterSamples "tidegate_decode_counter_samples_total" Counter, ["protocol"] "sFlow counter samples decoded; the last values of each interface are at `/api/v1/interfaces`.";

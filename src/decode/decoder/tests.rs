@@ -517,6 +517,41 @@ fn a_protocol_that_the_receiver_leaves_out_is_refused_and_counted() {
 }
 
 #[test]
+fn what_never_came_is_counted_in_the_unit_of_its_protocol() {
+    let mut bench = Bench::new();
+    let mut total = Tally::default();
+    // NetFlow v9 numbers datagrams; IPFIX records, those of options templates too.
+    let v9 = |sequence| {
+        let header = V9Header { uptime_ms: 1, export_time_s: NOW_S, sequence, source_id: 7 };
+        MessageBuilder::v9(header).finish()
+    };
+    let ipfix = |sequence| IpfixHeader { export_time_s: NOW_S, sequence, domain_id: 7 };
+    let template = MessageBuilder::ipfix(ipfix(0))
+        .template(300, &COUNTERS)
+        .options_template(400, &[Field::new(149, 4)], &[Field::new(34, 4)])
+        .data_set(400, &[&[0; 8]]);
+    total.add(&bench.decode(&template.finish()));
+    let two_records = |sequence| {
+        MessageBuilder::ipfix(ipfix(sequence)).data_set(300, &[&[1, 1], &[1, 1]]).finish()
+    };
+    for number in (0..3).chain(5..80) {
+        total.add(&bench.decode(&v9(number)));
+        total.add(&bench.decode(&two_records(1 + 2 * number)));
+    }
+    assert_eq!((total.lost_datagrams, total.lost_records), (2, 4));
+    assert_eq!((total.late_datagrams, total.restarts), (0, 0));
+    total.add(&bench.decode(&v9(0)));
+    assert_eq!(total.restarts, 1);
+    // A set without template has an unknown number of records: no gap follows from it.
+    let unknown = MessageBuilder::ipfix(ipfix(161)).raw_set(999, &[1; 40]).finish();
+    total.add(&bench.decode(&unknown));
+    for number in 0..80 {
+        total.add(&bench.decode(&two_records(200 + 2 * number)));
+    }
+    assert_eq!(total.lost_records, 4);
+}
+
+#[test]
 fn no_prefix_of_a_datagram_panics_and_none_is_uncounted() {
     let whole = ipfix()
         .template(300, &[Field::new(8, 4), Field::new(96, u16::MAX), Field::enterprise(9, 1, 2)])
