@@ -16,15 +16,37 @@ const GAPS_MAX: usize = 16;
 /// a minute.
 const JUMP_MAX: u32 = 1 << 24;
 
+/// So many numbers in a row that fit another way of numbering only show that the exporter uses that.
+const HABIT_MESSAGES: u8 = 3;
+
 /// The sequence of one exporter and observation domain.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
+    numbering: Numbering,
+    /// Number and units of the message before.
+    previous: Option<(u32, Option<u32>)>,
+    /// Messages in a row that fit each numbering.
+    fitting: [u8; NUMBERINGS.len()],
     /// The number that the next message should have; unknown before the first, and behind a message whose
     /// units could not be counted.
     expected: Option<u32>,
     gaps: VecDeque<Gap>,
     messages: u64,
 }
+
+/// How an exporter numbers its messages.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Numbering {
+    /// By the units before the message, as the RFCs have it.
+    #[default]
+    Before,
+    /// By the units up to the end of the message: softflowd's IPFIX, Open vSwitch's NetFlow v5.
+    Through,
+    /// By messages, whatever they hold.
+    Messages,
+}
+
+const NUMBERINGS: [Numbering; 3] = [Numbering::Before, Numbering::Through, Numbering::Messages];
 
 #[derive(Debug)]
 struct Gap {
@@ -47,6 +69,39 @@ pub(super) struct Observed {
 impl Sequence {
     /// Notes a message with this number and so many units, or an unknown number of them.
     pub(super) fn note(&mut self, number: u32, units: Option<u32>) -> Observed {
+        if self.learn_numbering(number, units) {
+            // What was expected was wrong: begin again with this message.
+            (self.expected, self.gaps) = (None, VecDeque::new());
+        }
+        match self.numbering {
+            Numbering::Before => self.note_units(number, units),
+            Numbering::Through => self.note_units(number.wrapping_sub(units.unwrap_or(0)), units),
+            Numbering::Messages => self.note_units(number, Some(1)),
+        }
+    }
+
+    /// Compares the number with the one before; whether the numbering turned out to be another one.
+    fn learn_numbering(&mut self, number: u32, units: Option<u32>) -> bool {
+        let previous = self.previous.replace((number, units));
+        let Some((previous_number, previous_units)) = previous else { return false };
+        let step = number.wrapping_sub(previous_number);
+        for (numbering, fitting) in NUMBERINGS.into_iter().zip(&mut self.fitting) {
+            let does_fit = match numbering {
+                Numbering::Before => previous_units == Some(step),
+                Numbering::Through => units == Some(step),
+                Numbering::Messages => step == 1,
+            };
+            *fitting = if does_fit { fitting.saturating_add(1) } else { 0 };
+        }
+        if self.fitting[self.numbering as usize] > 0 {
+            return false;
+        }
+        let habit = NUMBERINGS.into_iter().find(|&n| self.fitting[n as usize] >= HABIT_MESSAGES);
+        self.numbering = habit.unwrap_or(self.numbering);
+        habit.is_some()
+    }
+
+    fn note_units(&mut self, number: u32, units: Option<u32>) -> Observed {
         self.messages += 1;
         let mut observed = Observed { lost: self.take_old_gaps(), ..Observed::default() };
         let next = units.map(|units| number.wrapping_add(units));
@@ -169,6 +224,24 @@ mod tests {
         let late = Observed { is_late: true, ..Observed::default() };
         assert_eq!(sequence.note(185, Some(10)), late);
         let lost: u64 = (0..70).map(|n| sequence.note(210 + n, Some(1)).lost).sum();
+        assert_eq!(lost, 5);
+    }
+
+    #[test]
+    fn exporters_that_number_in_another_way_are_understood_after_a_few_messages() {
+        let units = [24, 32, 32, 32, 24, 20, 20, 16, 31, 7, 9, 30];
+        let mut through = Sequence::default();
+        let mut messages = Sequence::default();
+        let mut number = 0;
+        for (index, units) in (0..).zip(units) {
+            number += units;
+            let seen = [through.note(number, Some(units)), messages.note(index, Some(units))];
+            let is_learning = index < 6;
+            assert!(is_learning || seen == [Observed::default(); 2], "{index}: {seen:?}");
+        }
+        // Then a gap is a gap again.
+        through.note(number + 5 + 10, Some(10));
+        let lost: u64 = (0..70).map(|n| through.note(number + 16 + n, Some(1)).lost).sum();
         assert_eq!(lost, 5);
     }
 
