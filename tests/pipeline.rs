@@ -183,6 +183,11 @@ fn a_datagram_that_cannot_be_decoded_is_counted_with_its_exporter() {
     assert_eq!(exporters[0]["address"], "127.9.9.9");
     assert_eq!(exporters[0]["datagrams"], 6);
     assert_eq!(exporters[0]["dropped"]["bad_set_length"]["bytes"], 65_507 - 20);
+    let management = app.management_address().to_string();
+    let output = common::tidegate(&["exporters", "--management", &management]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let line: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((line[0], line[2], line[8]), ("127.9.9.9", "6", "6"), "{table}");
     app.stop();
 }
 

@@ -5,6 +5,7 @@ mod clickhouse;
 mod decode;
 mod demo;
 mod elements;
+mod exporters;
 mod generate;
 mod run;
 mod send;
@@ -40,6 +41,7 @@ enum Command {
     Generate(generate::Args),
     Decode(decode::Args),
     Elements(elements::Args),
+    Exporters(exporters::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -61,6 +63,7 @@ impl Cli {
             Command::Generate(args) => args.run(),
             Command::Decode(args) => args.run(),
             Command::Elements(args) => args.run(),
+            Command::Exporters(args) => args.run(),
         };
         result.unwrap_or_else(|error| {
             eprintln!("tidegate: {error:#}");

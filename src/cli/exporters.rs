@@ -1,0 +1,117 @@
+//! `tidegate exporters`: what each exporter of a running collector sent, as a table.
+
+use std::io::{Read, Write, stdout};
+use std::net::{SocketAddr, TcpStream};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// The management server answers at once, or does not.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Show the exporters of a running collector: what they sent, and what of it was lost
+///
+/// LOST is what never came, by the exporter's sequence numbers: records (NetFlow v5 and v7, IPFIX) and
+/// datagrams (NetFlow v9, sFlow). DROPPED is what came and could not be decoded: datagrams and sets.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The management server of the collector
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = super::address)]
+    management: SocketAddr,
+}
+
+/// An entry of `/api/v1/exporters`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Exporter {
+    address: String,
+    last_seen_ms: u64,
+    datagrams: u64,
+    flows: u64,
+    templates: u64,
+    lost_records: u64,
+    lost_datagrams: u64,
+    restarts: u64,
+    dropped: std::collections::BTreeMap<String, Dropped>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dropped {
+    count: u64,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let body = get(self.management, "/api/v1/exporters")
+            .with_context(|| format!("no answer from the management server {}", self.management))?;
+        let exporters: Vec<Exporter> = serde_json::from_str(&body)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let now_ms = u64::try_from(now.as_millis())?;
+        let mut out = stdout().lock();
+        writeln!(out, "{HEAD}")?;
+        for exporter in &exporters {
+            writeln!(out, "{}", exporter.line(now_ms))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+const HEAD: &str = "\
+EXPORTER                                  SEEN S AGO    DATAGRAMS        FLOWS TEMPLATES  LOST REC LOST DGRAM RESTARTS  DROPPED";
+
+impl Exporter {
+    fn line(&self, now_ms: u64) -> String {
+        let dropped: u64 = self.dropped.values().map(|dropped| dropped.count).sum();
+        format!(
+            "{:<40} {:>11} {:>12} {:>12} {:>9} {:>9} {:>10} {:>8} {:>8}",
+            self.address,
+            now_ms.saturating_sub(self.last_seen_ms) / 1_000,
+            self.datagrams,
+            self.flows,
+            self.templates,
+            self.lost_records,
+            self.lost_datagrams,
+            self.restarts,
+            dropped,
+        )
+    }
+}
+
+/// GET; the server closes the connection behind its answer.
+fn get(server: SocketAddr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+    ensure!(
+        head.starts_with("HTTP/1.1 200 "),
+        "it is not a collector: {}",
+        head.lines().next().unwrap_or("")
+    );
+    Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exporter_is_a_line_under_its_heads() {
+        let exporter = Exporter {
+            address: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff".to_owned(),
+            last_seen_ms: 1_000,
+            datagrams: 123_456_789,
+            flows: 2_345_678_901,
+            templates: 12,
+            lost_records: 3,
+            lost_datagrams: 4,
+            restarts: 1,
+            dropped: [("no_template".to_owned(), Dropped { count: 7 })].into(),
+        };
+        insta::assert_snapshot!(format!("{HEAD}\n{}", exporter.line(6_500)));
+    }
+}
