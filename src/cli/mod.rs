@@ -66,10 +66,22 @@ impl Cli {
             Command::Exporters(args) => args.run(),
         };
         result.unwrap_or_else(|error| {
+            if is_closed_pipe(&error) {
+                return ExitCode::SUCCESS;
+            }
             eprintln!("tidegate: {error:#}");
             ExitCode::FAILURE
         })
     }
+}
+
+/// Whoever read the output has enough, as `head` does.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = cause.downcast_ref::<serde_json::Error>().and_then(|json| json.io_error_kind());
+        io.or(json) == Some(io::ErrorKind::BrokenPipe)
+    })
 }
 
 /// Which configuration file to read.

@@ -18,6 +18,7 @@ mod packet;
 mod plan;
 mod records;
 mod sampling;
+mod section;
 mod sequence;
 mod sflow;
 mod steps;

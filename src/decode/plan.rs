@@ -13,6 +13,7 @@ use super::records::{
     FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
 };
 use super::sampling::Sampling;
+use super::section::Section;
 use super::steps::{self, Step};
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::{Field, VARIABLE_LENGTH};
@@ -48,6 +49,8 @@ pub(super) struct Output<'a> {
 #[derive(Debug)]
 pub(super) struct Plan {
     shape: Shape,
+    /// Comes before the steps: what the record says itself is written over it.
+    section: Option<Section>,
     steps: Vec<Step>,
     ip_version: IpVersion,
 }
@@ -70,7 +73,8 @@ impl Plan {
         let (shape, places) = Shape::of(fields);
         let steps =
             Column::ALL.iter().flat_map(|&column| steps_for(column, fields, &places)).collect();
-        Self { shape, steps, ip_version: IpVersion::of(fields) }
+        let section = Section::of(fields, &places);
+        Self { shape, section, steps, ip_version: IpVersion::of(fields) }
     }
 
     /// Whether a set of the template can hold a record.
@@ -159,6 +163,9 @@ impl Plan {
     ) -> u64 {
         let count = records.count();
         context.write(count, chunk);
+        if let Some(section) = self.section {
+            section.write(records, chunk);
+        }
         for step in &self.steps {
             step.run(records, context, chunk);
         }

@@ -208,7 +208,7 @@ columns! {
     Bytes "bytes" UInt64 [
         from(1, "octetDeltaCount", Unsigned), from(23, "postOctetDeltaCount", Unsigned),
         from(352, "layer2OctetDeltaCount", Unsigned), from(85, "octetTotalCount", Unsigned),
-        from(171, "postOctetTotalCount", Unsigned), from(231, "initiatorOctets", Unsigned),
+        from(171, "postOctetTotalCount", Unsigned), from(231, "initiatorOctets", Unsigned), from(312, "dataLinkFrameSize", Unsigned),
     ] "Bytes of the flow as the exporter counted them, not scaled by the sampling rate.";
     Packets "packets" UInt64 [
         from(2, "packetDeltaCount", Unsigned), from(24, "postPacketDeltaCount", Unsigned),

@@ -419,6 +419,38 @@ fn scope_fields_of_netflow_v9_are_not_taken_for_elements() {
 }
 
 #[test]
+fn a_packet_section_tells_what_the_record_does_not() {
+    let mut frame = Vec::new();
+    etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        .ipv4([192, 0, 2, 1], [192, 0, 2, 2], 64)
+        .tcp(1234, 443, 1, 1000)
+        .write(&mut frame, b"data")
+        .unwrap();
+    for (element, section) in [(315, &frame[..]), (104, &frame), (313, &frame[14..])] {
+        let mut bench = Bench::new();
+        let fields = [Field::new(element, u16::MAX), Field::new(312, 2)];
+        let record = [variable_length(section), vec![0x05, 0xdc]].concat();
+        bench.decode(&ipfix().template(300, &fields).data_set(300, &[&record]).finish());
+        let row = &bench.rows[0];
+        assert_eq!(
+            (&row["srcAddr"], &row["dstPort"]),
+            (&"192.0.2.1".into(), &443.into()),
+            "{element}"
+        );
+        assert_eq!((&row["bytes"], &row["packets"]), (&1500.into(), &1.into()), "{element}");
+        assert_eq!(row["ipProtocolVersion"], 4, "{element}");
+    }
+    let mut bench = Bench::new();
+    let fields = [Field::new(8, 4), Field::new(315, u16::MAX)];
+    let record = [vec![10, 0, 0, 1], variable_length(&frame)].concat();
+    bench.decode(&ipfix().template(300, &fields).data_set(300, &[&record]).finish());
+    assert_eq!(
+        (&bench.rows[0]["srcAddr"], bench.rows[0].get("dstPort")),
+        (&"10.0.0.1".into(), None)
+    );
+}
+
+#[test]
 fn the_reverse_direction_of_a_biflow_has_columns_of_its_own() {
     let mut bench = Bench::new();
     let fields = [
