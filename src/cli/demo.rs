@@ -92,6 +92,9 @@ impl Demo {
         let is_terminal = stdout().is_terminal();
         let start = Instant::now();
         let mut last = self.snapshot(start, None);
+        if !is_terminal {
+            writeln!(stdout().lock(), "{}", last.addresses())?;
+        }
         let mut next = start + REFRESH_INTERVAL;
         while !is_over() && self.app.fatal().is_none() {
             std::thread::sleep(POLL_INTERVAL);

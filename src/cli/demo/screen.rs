@@ -45,6 +45,16 @@ pub(super) struct Screen {
 }
 
 impl Screen {
+    /// Where to look, and a query to try.
+    pub(super) fn addresses(&self) -> String {
+        format!(
+            "  metrics     {}/metrics\n  ClickHouse  {clickhouse}\n  try         curl '{clickhouse}' -d \
+             'SELECT flowProtocol, count(), sum(bytes) FROM tidegate.flows GROUP BY 1'",
+            self.management,
+            clickhouse = self.clickhouse,
+        )
+    }
+
     /// The same in one line, for a log.
     pub(super) fn line(&self) -> String {
         format!(
@@ -91,13 +101,7 @@ impl fmt::Display for Screen {
         for Talker { address, bytes, flows } in &self.talkers {
             writeln!(f, "  {address:<40} {bytes:>12.0} {flows:>8}")?;
         }
-        writeln!(f, "\n  metrics     {}/metrics", self.management)?;
-        writeln!(f, "  ClickHouse  {}", self.clickhouse)?;
-        writeln!(
-            f,
-            "  try         curl '{}' -d 'SELECT flowProtocol, count(), sum(bytes) FROM tidegate.flows GROUP BY 1'",
-            self.clickhouse
-        )
+        writeln!(f, "\n{}", self.addresses())
     }
 }
 
