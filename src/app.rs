@@ -17,6 +17,7 @@ use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View
 use crate::queue::{self, ChunkSender};
 use crate::receive::{BindError, DecodeMetrics, Reader, bind};
 use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger};
+use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
 
 /// How often a stopping collector looks whether its threads are done.
@@ -31,6 +32,8 @@ pub struct App {
     grace_period: Duration,
     stop: Arc<AtomicBool>,
     readers: Vec<JoinHandle<()>>,
+    /// Keeps the templates, when they are to be kept.
+    state: Option<StateWriter>,
     /// The flusher, then delivery.
     sink: Vec<JoinHandle<()>>,
     abandon: Sender<Infallible>,
@@ -102,12 +105,24 @@ impl App {
             spawn("delivery", move || delivery.run(&report_fatal))?,
         ];
 
+        let state = keep_templates(config, &exporters, &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Readers { config, exporters, queue, ledger, metrics, stop: &stop };
         let readers = readers.start(bound)?;
         view.enter(Phase::Ready);
         let grace_period = config.clickhouse.batch.shutdown_grace_period;
-        Ok(Self { view, management, receivers, grace_period, stop, readers, sink, abandon, fatal })
+        Ok(Self {
+            view,
+            management,
+            receivers,
+            grace_period,
+            stop,
+            readers,
+            state,
+            sink,
+            abandon,
+            fatal,
+        })
     }
 
     /// Name and address of each receiver; port 0 of the configuration is resolved.
@@ -136,16 +151,24 @@ impl App {
 
     /// Stops every receiver at once, drains what was accepted, and returns when all of it has its outcome
     /// or the grace period is over.
-    pub fn stop(self) -> Stopped {
+    pub fn stop(mut self) -> Stopped {
         let start = Instant::now();
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
         self.stop.store(true, Ordering::Relaxed);
         let pending = || self.view.ledger.books().pending();
         wait_until(deadline, || self.readers.iter().all(JoinHandle::is_finished));
+        // What the last datagrams announced is written beside the draining.
+        if let Some(state) = &mut self.state {
+            state.stop();
+        }
         // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
         wait_until(deadline, || pending() == 0 || self.sink.iter().all(JoinHandle::is_finished));
         drop(self.abandon);
+        wait_until(deadline, || self.state.as_ref().is_none_or(StateWriter::is_finished));
+        if self.state.is_some_and(|state| !state.is_finished()) {
+            warn!("Templates were not written in time, the file of before stays.");
+        }
         let readers_left = self.readers.iter().filter(|reader| !reader.is_finished()).count();
         if readers_left > 0 {
             warn!(readers_left, "Readers did not end in time, what they hold is lost uncounted.");
@@ -214,6 +237,21 @@ fn bind_receivers(config: &Config) -> Result<Vec<(String, Vec<UdpSocket>)>, Bind
 fn address_of(sockets: &[UdpSocket]) -> SocketAddr {
     let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
     sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(unknown)
+}
+
+/// Restores the templates of the run before, and starts to keep those of this one.
+fn keep_templates(
+    config: &Config,
+    exporters: &Arc<Exporters>,
+    metrics: &Metrics,
+) -> io::Result<Option<StateWriter>> {
+    let Some(directory) = &config.state.directory else {
+        state::register_metrics(metrics);
+        return Ok(None);
+    };
+    let directory = StateDirectory::new(directory);
+    directory.restore(exporters);
+    StateWriter::start(directory, Arc::clone(exporters), metrics).map(Some)
 }
 
 /// Gauges that are read when they are shown.

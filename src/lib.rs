@@ -13,5 +13,6 @@ pub mod manage;
 pub mod queue;
 pub mod receive;
 pub mod sink;
+pub mod state;
 pub mod telemetry;
 pub mod traffic;

@@ -165,8 +165,9 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("clickhouse", &["flow", "config"]),
     ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
+    ("state", &["flow", "decode", "telemetry"]),
     ("manage", &["decode", "sink", "telemetry"]),
-    ("app", &["config", "decode", "manage", "queue", "receive", "sink", "telemetry"]),
+    ("app", &["config", "decode", "manage", "queue", "receive", "sink", "state", "telemetry"]),
     (
         "cli",
         &[

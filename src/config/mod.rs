@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
 pub use secret::Secret;
-pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig};
+pub use sections::{
+    BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig, StateConfig,
+};
 pub use values::{parse_duration, show_bytes, show_duration};
 
 use document::Document;
@@ -38,6 +40,8 @@ pub struct Config {
     pub clickhouse: ClickHouseConfig,
     /// `[clock] skew-threshold`.
     pub skew_max: std::time::Duration,
+    /// `[state]`.
+    pub state: StateConfig,
     /// `[management]`.
     pub management: ManagementConfig,
 }

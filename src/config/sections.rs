@@ -1,6 +1,7 @@
 //! The sections of the file: their keys, defaults and limits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::decode::Protocol;
@@ -73,6 +74,13 @@ pub struct RetryConfig {
     pub max_attempts: u32,
 }
 
+/// `[state]`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StateConfig {
+    /// Where templates are kept over a restart, if they are.
+    pub directory: Option<PathBuf>,
+}
+
 /// `[management]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ManagementConfig {
@@ -94,6 +102,7 @@ pub(super) fn read(root: Section<'_>) -> Config {
         receivers: receivers(root.section("receivers")),
         clickhouse: clickhouse(root.section("clickhouse")),
         skew_max: clock(root.section("clock")),
+        state: state(root.section("state")),
         management: management(root.section("management")),
     };
     root.finish();
@@ -291,6 +300,12 @@ fn clock(section: Section<'_>) -> Duration {
     let skew_max = section.duration("skew-threshold", HOUR / 2, SECOND..=24 * HOUR);
     section.finish();
     skew_max
+}
+
+fn state(section: Section<'_>) -> StateConfig {
+    let directory = section.text("directory", "");
+    section.finish();
+    StateConfig { directory: (!directory.is_empty()).then(|| directory.into()) }
 }
 
 fn management(section: Section<'_>) -> ManagementConfig {

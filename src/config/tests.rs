@@ -21,6 +21,7 @@ fn an_empty_file_gives_the_documented_defaults() {
     assert_eq!(config.clickhouse.batch.queue_capacity_rows, 400_000);
     assert_eq!(config.clickhouse.retry.max_attempts, 10);
     assert_eq!(config.skew_max, Duration::from_secs(1_800));
+    assert_eq!(config.state.directory, None);
 }
 
 #[test]
@@ -96,11 +97,13 @@ fn the_environment_overrides_the_file() {
         ("TIDEGATE_CLICKHOUSE_BATCH_MAX_ROWS", "200"),
         ("TIDEGATE_RECEIVERS_EDGE_PROTOCOLS", "netflow-v5, ipfix"),
         ("TIDEGATE_RECEIVERS_LAB_LISTEN", "127.0.0.1:9995"),
+        ("TIDEGATE_STATE_DIRECTORY", "/var/lib/tidegate"),
         ("HOME", "/"),
     ];
     let config = parse(text, &environment).expect("valid");
     assert_eq!(config.clickhouse.batch.max_rows, 200);
     assert_eq!(config.receivers[0].protocols.len(), 2);
+    assert_eq!(config.state.directory.as_deref(), Some(Path::new("/var/lib/tidegate")));
     assert_eq!(
         (config.receivers[1].name.as_str(), config.receivers[1].listen.port()),
         ("lab", 9995)

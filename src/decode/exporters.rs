@@ -72,6 +72,8 @@ struct InAll {
     waiting: WaitingCounts,
     /// Interfaces of sFlow counter samples.
     interfaces: Arc<AtomicUsize>,
+    /// What was announced newly, changed or withdrawn; grows.
+    changes: Arc<AtomicU64>,
 }
 
 /// All exporters of the process.
@@ -109,13 +111,28 @@ impl Exporters {
         let mut known = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= EXPORTERS_MAX && !known.contains_key(&address) {
             self.forget_idle(&mut known, now_ms);
-            if known.len() >= EXPORTERS_MAX {
-                return None;
-            }
+        }
+        self.add(&mut known, address, now_ms)
+    }
+
+    /// The exporter at `address`; nobody is forgotten for it.
+    pub(super) fn get_if_room(&self, address: IpAddr, seen_ms: i64) -> Option<Arc<Exporter>> {
+        let mut known = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
+        self.add(&mut known, address, seen_ms)
+    }
+
+    fn add(
+        &self,
+        known: &mut HashMap<IpAddr, Arc<Exporter>>,
+        address: IpAddr,
+        seen_ms: i64,
+    ) -> Option<Arc<Exporter>> {
+        if known.len() >= EXPORTERS_MAX && !known.contains_key(&address) {
+            return None;
         }
         let new = || {
             let exporter = Exporter::new(address, &self.in_all);
-            exporter.last_seen_ms.store(now_ms, Ordering::Relaxed);
+            exporter.last_seen_ms.store(seen_ms, Ordering::Relaxed);
             Arc::new(exporter)
         };
         Some(Arc::clone(known.entry(address).or_insert_with(new)))
@@ -142,8 +159,7 @@ impl Exporters {
     /// Every exporter; one at `0.0.0.0` stands for those beyond the limit, if there are any.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Exporter>> {
-        let known = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
-        let mut list: Vec<_> = known.values().map(Arc::clone).collect();
+        let mut list = self.known();
         if self.refused() > 0 {
             list.push(Arc::clone(&self.others));
         }
@@ -169,6 +185,18 @@ impl Exporters {
         (sets_in_all.load(Ordering::Relaxed), bytes_in_all.load(Ordering::Relaxed))
     }
 
+    /// Grows with every template, sampling rate and start time that is new, has changed or is gone.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.in_all.changes.load(Ordering::Relaxed)
+    }
+
+    /// Those that state is kept for.
+    pub(super) fn known(&self) -> Vec<Arc<Exporter>> {
+        let known = self.by_address.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().map(Arc::clone).collect()
+    }
+
     /// Datagrams of exporters beyond the limit.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -188,9 +216,10 @@ impl Exporter {
             template_counts: TemplateCounts {
                 of_exporter: Arc::default(),
                 fields_in_all: Arc::clone(&in_all.fields),
+                changes: Arc::clone(&in_all.changes),
             },
             domains: RwLock::default(),
-            announced: Announced::default(),
+            announced: Announced::new(&in_all.changes),
             sequences: Mutex::default(),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }
@@ -283,6 +312,12 @@ impl Exporter {
 
     fn lock_account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The templates of every observation domain.
+    pub(super) fn domains(&self) -> Vec<((Protocol, u32), Arc<Templates>)> {
+        let known = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(key, templates)| (*key, Arc::clone(templates))).collect()
     }
 
     /// The templates of an observation domain that announced some.

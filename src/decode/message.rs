@@ -120,11 +120,11 @@ impl<'a> MessageReader<'a> {
 
     /// Learns templates, and decodes the sets that waited for them.
     fn read_template_set(&mut self, body: &[u8], context: &MessageContext<'_>, layout: Layout) {
-        let (protocol, domain_id) = (context.protocol, context.domain_id);
+        let (protocol, domain_id, now_ms) = (context.protocol, context.domain_id, self.received_ms);
         let Some(templates) = self.peer.learn_templates(protocol, domain_id) else {
             return self.drop_set(DropReason::ExporterLimit, body);
         };
-        for template in learn_set(body, layout, &templates, self.output.tally) {
+        for template in learn_set(body, layout, &templates, now_ms, self.output.tally) {
             for set in templates.waiting.take(template.definition.id) {
                 self.records_are_known = false;
                 let mut context = self.context(protocol, domain_id, set.timing);
@@ -136,7 +136,10 @@ impl<'a> MessageReader<'a> {
     fn read_data_set(&mut self, id: u16, body: &[u8], context: &mut MessageContext<'_>) {
         let templates = self.peer.templates(context.protocol, context.domain_id);
         match templates.and_then(|templates| templates.get(id)) {
-            Some(template) => self.decode_set(&template, body, context),
+            Some(template) => {
+                template.note_seen(self.received_ms);
+                self.decode_set(&template, body, context);
+            }
             None => self.keep_set(id, body, context),
         }
     }

@@ -6,6 +6,7 @@
 //! off does not scale traffic for ever.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::records::{Place, Records, Shape};
@@ -25,16 +26,23 @@ const REFRESH_MS: i64 = 60_000;
 
 /// Which packets a rate is for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct RateKey {
-    domain_id: u32,
+pub(super) struct RateKey {
+    pub(super) domain_id: u32,
     /// samplerId (48) or selectorId (302); 0 when the options record names none.
-    sampler_id: u64,
+    pub(super) sampler_id: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    interval: f64,
-    seen_ms: i64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    pub(super) interval: f64,
+    pub(super) seen_ms: i64,
+}
+
+/// When an exporter started, as it announced it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Boot {
+    pub(super) boot_ms: i64,
+    pub(super) seen_ms: i64,
 }
 
 type Rates = HashMap<RateKey, Rate>;
@@ -50,27 +58,56 @@ pub(super) struct Announced {
 #[derive(Debug, Default)]
 pub(super) struct SamplingRates {
     rates: RwLock<Arc<Rates>>,
+    changes: Arc<AtomicU64>,
 }
 
 /// When the exporter started, by observation domain: systemInitTimeMilliseconds (160).
 #[derive(Debug, Default)]
-pub(super) struct BootTimes(RwLock<HashMap<u32, i64>>);
+pub(super) struct BootTimes {
+    boots: RwLock<HashMap<u32, Boot>>,
+    changes: Arc<AtomicU64>,
+}
+
+impl Announced {
+    /// Nothing announced; what will be is counted in `changes`.
+    pub(super) fn new(changes: &Arc<AtomicU64>) -> Self {
+        let changes = || Arc::clone(changes);
+        Self {
+            rates: SamplingRates { changes: changes(), ..SamplingRates::default() },
+            boots: BootTimes { changes: changes(), ..BootTimes::default() },
+        }
+    }
+}
 
 impl BootTimes {
     pub(super) fn of_domain(&self, domain_id: u32) -> Option<i64> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&domain_id).copied()
+        self.get(domain_id).map(|boot| boot.boot_ms)
+    }
+
+    /// Every start that is known, by domain.
+    pub(super) fn list(&self) -> Vec<(u32, Boot)> {
+        let boots = self.boots.read().unwrap_or_else(PoisonError::into_inner);
+        boots.iter().map(|(domain_id, boot)| (*domain_id, *boot)).collect()
+    }
+
+    fn get(&self, domain_id: u32) -> Option<Boot> {
+        self.boots.read().unwrap_or_else(PoisonError::into_inner).get(&domain_id).copied()
     }
 
     /// Notes a start; returns whether there was room.
-    fn learn(&self, domain_id: u32, boot_ms: u64) -> bool {
-        let boot_ms = i64::try_from(boot_ms).unwrap_or(0);
-        if self.of_domain(domain_id) == Some(boot_ms) {
+    pub(super) fn learn(&self, domain_id: u32, boot_ms: u64, now_ms: i64) -> bool {
+        let boot = Boot { boot_ms: i64::try_from(boot_ms).unwrap_or(0), seen_ms: now_ms };
+        let same = self.get(domain_id).filter(|known| known.boot_ms == boot.boot_ms);
+        if same.is_some_and(|known| now_ms - known.seen_ms < REFRESH_MS) {
             return true;
         }
-        let mut boots = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut boots = self.boots.write().unwrap_or_else(PoisonError::into_inner);
         let has_room = boots.len() < DOMAINS_MAX || boots.contains_key(&domain_id);
         if has_room {
-            boots.insert(domain_id, boot_ms);
+            boots.insert(domain_id, boot);
+        }
+        if has_room && same.is_none() {
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
         has_room
     }
@@ -89,21 +126,31 @@ impl SamplingRates {
         RateLookup { rates: self.current(), domain_id, now_ms }
     }
 
+    /// Every rate that still counts.
+    pub(super) fn list(&self, now_ms: i64) -> Vec<(RateKey, Rate)> {
+        let is_current = |rate: &Rate| now_ms - rate.seen_ms < AGE_MAX_MS;
+        let rates = self.current();
+        let current = rates.iter().filter(|(_, rate)| is_current(rate));
+        current.map(|(key, rate)| (*key, *rate)).collect()
+    }
+
     fn current(&self) -> Arc<Rates> {
         Arc::clone(&self.rates.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes a rate. An interval of 0 takes it back. Returns whether there was room.
-    fn learn(&self, key: RateKey, interval: f64, now_ms: i64) -> bool {
+    pub(super) fn learn(&self, key: RateKey, interval: f64, now_ms: i64) -> bool {
         let known = self.current().get(&key).copied();
         let is_fresh = |rate: Rate| rate.interval == interval && now_ms - rate.seen_ms < REFRESH_MS;
         if known.is_some_and(is_fresh) || known.is_none() && interval == 0.0 {
             return true;
         }
+        let is_change = known.is_none_or(|rate| rate.interval != interval);
         let mut shared = self.rates.write().unwrap_or_else(PoisonError::into_inner);
         let rates = Arc::make_mut(&mut shared);
         if interval == 0.0 {
             rates.remove(&key);
+            self.changes.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         if rates.len() >= RATES_MAX {
@@ -112,6 +159,9 @@ impl SamplingRates {
         let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
         if has_room {
             rates.insert(key, Rate { interval, seen_ms: now_ms });
+        }
+        if has_room && is_change {
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
         has_room
     }
@@ -215,7 +265,7 @@ impl OptionsReader {
         if let Some(boot) = self.boot {
             for record in 0..records.count() {
                 let boot_ms = unsigned(records.value(record, boot));
-                has_room &= announced.boots.learn(domain_id, boot_ms);
+                has_room &= announced.boots.learn(domain_id, boot_ms, now_ms);
             }
         }
         if self.rate_elements.is_empty() {

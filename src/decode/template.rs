@@ -3,7 +3,7 @@
 //! Readers look a template up once per set. A refresh that changes nothing writes nothing.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
@@ -39,6 +39,9 @@ pub(super) struct Field {
 /// Field length that announces a length in each record, RFC 7011 section 7.
 pub(super) const VARIABLE_LENGTH: u16 = 65_535;
 
+/// When a template was last seen is noted again after this, so that most sets only read it.
+const SEEN_REFRESH_MS: u64 = 60_000;
+
 /// What a template says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Definition {
@@ -55,6 +58,8 @@ pub(super) struct Template {
     pub(super) plan: Plan,
     /// Reads the records of an options template; finds nothing in others.
     pub(super) options: OptionsReader,
+    /// When it was last announced or used, milliseconds since 1970, to the minute.
+    seen_ms: AtomicI64,
 }
 
 /// The templates of one (exporter, protocol, observation domain or source id).
@@ -74,6 +79,8 @@ pub(super) struct TemplateCounts {
     pub(super) of_exporter: Arc<AtomicUsize>,
     /// Fields of every exporter's templates, against [`FIELDS_IN_ALL_MAX`].
     pub(super) fields_in_all: Arc<AtomicUsize>,
+    /// Templates of every exporter that came, changed or went: what is kept over a restart is old then.
+    pub(super) changes: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -103,16 +110,17 @@ impl Templates {
         self.table.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).map(Arc::clone)
     }
 
-    pub(super) fn learn(&self, definition: Definition) -> Learned {
+    pub(super) fn learn(&self, definition: Definition, now_ms: i64) -> Learned {
         let id = definition.id;
         let known = self.get(id);
-        if known.as_ref().is_some_and(|template| template.definition == definition) {
+        if let Some(template) = known.as_ref().filter(|known| known.definition == definition) {
+            template.note_seen(now_ms);
             return Learned::Known;
         }
         if known.is_none() && !self.counts.have_room(definition.fields.len()) {
             return Learned::LimitReached;
         }
-        let template = Arc::new(Template::compile(definition));
+        let template = Arc::new(Template::compile(definition, now_ms));
         let mut table = self.write();
         table.remove(id, &self.counts);
         table.insert(id, Arc::clone(&template), &self.counts);
@@ -145,6 +153,12 @@ impl Templates {
         ids.into_iter().for_each(|id| table.remove(id, &self.counts));
     }
 
+    /// Every template.
+    pub(super) fn list(&self) -> Vec<Arc<Template>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.by_id.values().map(Arc::clone).collect()
+    }
+
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,6 +176,7 @@ impl Table {
         self.options += usize::from(template.definition.is_options);
         counts.of_exporter.fetch_add(1, Ordering::Relaxed);
         counts.fields_in_all.fetch_add(template.definition.fields.len(), Ordering::Relaxed);
+        counts.changes.fetch_add(1, Ordering::Relaxed);
         self.by_id.insert(id, template);
     }
 
@@ -182,17 +197,29 @@ impl TemplateCounts {
     fn remove(&self, template: &Template) {
         self.of_exporter.fetch_sub(1, Ordering::Relaxed);
         self.fields_in_all.fetch_sub(template.definition.fields.len(), Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Template {
-    fn compile(definition: Definition) -> Self {
+    /// It was announced again, or a set of it came.
+    pub(super) fn note_seen(&self, now_ms: i64) {
+        if self.seen_ms().abs_diff(now_ms) >= SEEN_REFRESH_MS {
+            self.seen_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn seen_ms(&self) -> i64 {
+        self.seen_ms.load(Ordering::Relaxed)
+    }
+
+    fn compile(definition: Definition, now_ms: i64) -> Self {
         let plan = Plan::compile(&definition.fields);
         let options = if definition.is_options {
             OptionsReader::compile(&definition.fields)
         } else {
             OptionsReader::default()
         };
-        Self { definition, plan, options }
+        Self { definition, plan, options, seen_ms: AtomicI64::new(now_ms) }
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn learn_set(
     set: &[u8],
     layout: Layout,
     templates: &Templates,
+    now_ms: i64,
     tally: &mut Tally,
 ) -> Vec<Arc<Template>> {
     let mut learned = Vec::new();
@@ -76,7 +77,8 @@ pub(super) fn learn_set(
             }
             Record::Withdrawal(id) => templates.withdraw(id, layout.is_options()),
             Record::Template(definition) => {
-                learned.extend(learn(definition, before - wire.len(), templates, tally));
+                let bytes = before - wire.len();
+                learned.extend(learn(definition, bytes, templates, now_ms, tally));
             }
         }
     }
@@ -88,16 +90,17 @@ fn learn(
     definition: Definition,
     bytes: usize,
     templates: &Templates,
+    now_ms: i64,
     tally: &mut Tally,
 ) -> Option<Arc<Template>> {
     tally.templates += 1;
-    if definition.id < TEMPLATE_ID_MIN || !is_usable(&definition.fields) {
+    if !definition.is_usable() {
         // Sets of this id follow the new definition, so the old one would make flows of anything.
         templates.forget(definition.id);
         tally.drop(DropReason::BadTemplate, bytes);
         return None;
     }
-    match templates.learn(definition) {
+    match templates.learn(definition, now_ms) {
         Learned::Changed(template) => {
             tally.templates_learned += 1;
             return Some(template);
@@ -108,13 +111,18 @@ fn learn(
     None
 }
 
-/// A record must take at least one byte, or a set would hold endless records; and fit a datagram.
-fn is_usable(fields: &[Field]) -> bool {
-    let bytes: usize = fields
-        .iter()
-        .map(|field| if field.length == VARIABLE_LENGTH { 1 } else { field.length.into() })
-        .sum();
-    fields.len() <= FIELDS_MAX && (1..=usize::from(u16::MAX)).contains(&bytes)
+impl Definition {
+    /// A record must take at least one byte, or a set would hold endless records; and fit a datagram.
+    pub(super) fn is_usable(&self) -> bool {
+        let bytes: usize = self
+            .fields
+            .iter()
+            .map(|field| if field.length == VARIABLE_LENGTH { 1 } else { field.length.into() })
+            .sum();
+        self.id >= TEMPLATE_ID_MIN
+            && self.fields.len() <= FIELDS_MAX
+            && (1..=usize::from(u16::MAX)).contains(&bytes)
+    }
 }
 
 fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Record {

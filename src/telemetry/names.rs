@@ -94,6 +94,10 @@ metrics! {
     DecodeWaitingBytes "tidegate_decode_waiting_bytes" Gauge, [] "Memory of the data sets that wait for their template.";
     DecodeTemplates "tidegate_decode_templates" Gauge, [] "Templates of all exporters.";
 
+    StateWriteFailures "tidegate_state_write_failures_total" Counter, [] "Times that the templates could not be written to `state.directory`.";
+    StateLastSuccess "tidegate_state_last_success_timestamp_seconds" Gauge, [] "When the templates were last written, seconds since 1970; 0 before the first time and without `state.directory`.";
+    StateTemplates "tidegate_state_templates" Gauge, [] "Templates that were last written.";
+
     BatchReceivedRows "tidegate_batch_received_rows_total" Counter, [] "Rows that readers handed to the queue, dropped ones included.";
     BatchEnqueueSeconds "tidegate_batch_enqueue_seconds" Histogram(MICROS), [] "Time to hand a chunk of rows to the queue.";
     BatchQueueRows "tidegate_batch_queue_rows" Gauge, [] "Rows in the queue.";
