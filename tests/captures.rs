@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use common::{captures, tidegate};
@@ -86,6 +86,65 @@ fn reverse_counters_equal_what_independent_decoders_counted() {
     let flows: Vec<Value> = flows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let sum = |key: &str| flows.iter().filter_map(|flow| flow[key].as_u64()).sum::<u64>();
     assert_eq!((sum("reverseBytes"), sum("reversePackets")), (195_657, 323));
+}
+
+/// Ids, the names that the exporter's options records give them, and flows with both.
+#[test]
+fn names_of_options_records_are_with_their_ids() {
+    let Some(folder) = captures() else { return };
+    let named = |file: &str, id, name| named_flows(&folder.join(file), id, name);
+    let huawei = "106-ipfixv10-huawei-vrf-name-traffic-00.pcap";
+    assert_eq!(named(huawei, "ingressVrf", "ingressVrfName"), [(1, "A4".into(), 1)]);
+    assert_eq!(named(huawei, "egressVrf", "egressVrfName"), [(1, "A4".into(), 2)]);
+    let cisco = "500-ipfixv10-bgp-cisco-srv6-traffic-00.pcap";
+    let (default, customer) = (0x6000_0000, 0x6000_0001);
+    assert_eq!(
+        named(cisco, "ingressVrf", "ingressVrfName"),
+        [(default, "default".into(), 41), (customer, "D10".into(), 2)]
+    );
+    assert_eq!(
+        named(cisco, "inputSnmp", "inputSnmpIfName"),
+        [
+            (42, "TenGigE0_0_0_0".into(), 33),
+            (69, "TenGigE0_0_0_0.516".into(), 2),
+            (70, "TenGigE0_0_0_0.523".into(), 8),
+        ]
+    );
+    assert_eq!(
+        named(cisco, "outputSnmp", "outputSnmpIfAlias"),
+        [(42, "TenGigE0/0/0/0".into(), 2), (69, "TenGigE0/0/0/0.516".into(), 2)]
+    );
+    // A scope of type Interface, and the interface is 0.
+    let softflowd = named("exporter-softflowd-v9-a.pcap", "inputSnmp", "inputSnmpIfName");
+    assert_eq!(softflowd, [(0, "traffic.pcap".into(), 200)]);
+}
+
+/// The table and the flows of one device are in two captures.
+#[test]
+fn names_of_an_nbar_table_are_with_their_applications() {
+    const PCAP_HEADER_BYTES: usize = 24;
+    let Some(folder) = captures() else { return };
+    let read = |file| std::fs::read(folder.join(file)).unwrap();
+    let mut both = read("vendor-netflow-9-cisco-nbar-options-template-260.pcap");
+    both.extend(&read("vendor-netflow-9-cisco-nbar-flowset-262.pcap")[PCAP_HEADER_BYTES..]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), both).unwrap();
+    let named = named_flows(file.path(), "applicationId", "applicationName");
+    assert_eq!(named, [(0x0100_0001, "icmp".into(), 2)]);
+}
+
+/// The pairs of two columns, and how many flows have them.
+fn named_flows(file: &Path, id: &str, name: &str) -> Vec<(u64, String, usize)> {
+    let output = tidegate(&["decode", file.to_str().unwrap()]);
+    let flows = String::from_utf8(output.stdout).unwrap();
+    let mut named = BTreeMap::new();
+    for flow in flows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if let Some(name) = flow[name].as_str() {
+            let pair = (flow[id].as_u64().unwrap_or(0), name.to_owned());
+            *named.entry(pair).or_insert(0) += 1;
+        }
+    }
+    named.into_iter().map(|((id, name), flows)| (id, name, flows)).collect()
 }
 
 const KEYS: [(&str, &str); 6] = [

@@ -74,6 +74,8 @@ struct InAll {
     interfaces: Arc<AtomicUsize>,
     /// What was announced newly, changed or withdrawn; grows.
     changes: Arc<AtomicU64>,
+    /// Bytes of names.
+    name_bytes: Arc<AtomicUsize>,
 }
 
 /// All exporters of the process.
@@ -219,7 +221,7 @@ impl Exporter {
                 changes: Arc::clone(&in_all.changes),
             },
             domains: RwLock::default(),
-            announced: Announced::new(&in_all.changes),
+            announced: Announced::new(&in_all.changes, &in_all.name_bytes),
             sequences: Mutex::default(),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::clock::Timing;
 use super::decoder::{DecoderOptions, Peer};
 use super::exporters::SequenceKey;
+use super::names::NameLookup;
 use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
 use super::sampling::Sampling;
@@ -60,6 +61,7 @@ impl<'a> MessageReader<'a> {
             timing,
             sampling: Sampling::ASSUMED,
             rates: RateLookup::default(),
+            names: NameLookup::default(),
             now: self.now,
         };
         context.use_announced(self.peer.announced(), self.received_ms);
@@ -171,6 +173,8 @@ impl<'a> MessageReader<'a> {
         }
         let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
         let announced = self.peer.announced();
+        // A table that is looked at is copied for a change.
+        context.names = NameLookup::default();
         let has_room = template.plan.read_options(body, &mut self.output, |records| {
             template.options.learn(records, announced, domain_id, now_ms)
         });

@@ -11,6 +11,7 @@ mod exporters;
 mod interfaces;
 mod ipfix;
 mod message;
+mod names;
 mod netflow_fixed;
 mod netflow_v9;
 mod options;

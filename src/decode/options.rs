@@ -1,14 +1,15 @@
-//! What an exporter says about itself in records of options templates: its sampling rates, and when it
-//! started.
+//! What an exporter says about itself in records of options templates: its sampling rates, when it started,
+//! and its names (`names.rs`).
 //!
 //! Kept per exporter and shared by all readers; a message looks at the rates as they were when it came,
 //! and a change copies them. An entry that is not announced any more expires, so that a rate that was switched
 //! off does not scale traffic for ever.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::names::{Names, NamesReader};
 use super::records::{Place, Records, Shape};
 use super::template::Field;
 
@@ -52,6 +53,7 @@ type Rates = HashMap<RateKey, Rate>;
 pub(super) struct Announced {
     pub(super) rates: SamplingRates,
     pub(super) boots: BootTimes,
+    pub(super) names: Names,
 }
 
 /// The sampling rates of one exporter.
@@ -69,12 +71,13 @@ pub(super) struct BootTimes {
 }
 
 impl Announced {
-    /// Nothing announced; what will be is counted in `changes`.
-    pub(super) fn new(changes: &Arc<AtomicU64>) -> Self {
+    /// Nothing announced; what will be is counted in `changes`, and the bytes of names in `name_bytes`.
+    pub(super) fn new(changes: &Arc<AtomicU64>, name_bytes: &Arc<AtomicUsize>) -> Self {
         let changes = || Arc::clone(changes);
         Self {
             rates: SamplingRates { changes: changes(), ..SamplingRates::default() },
             boots: BootTimes { changes: changes(), ..BootTimes::default() },
+            names: Names::new(Arc::clone(name_bytes)),
         }
     }
 }
@@ -232,6 +235,7 @@ pub(super) struct OptionsReader {
     rate_elements: Vec<(RateElement, Place)>,
     /// systemInitTimeMilliseconds (160).
     boot: Option<Place>,
+    names: NamesReader,
 }
 
 impl OptionsReader {
@@ -250,7 +254,11 @@ impl OptionsReader {
             };
             (1..=8).contains(&field.length).then_some((element, place))
         });
-        Self { rate_elements: elements.collect(), boot: boot_place(fields, &places) }
+        Self {
+            rate_elements: elements.collect(),
+            boot: boot_place(fields, &places),
+            names: NamesReader::compile(fields, &places),
+        }
     }
 
     /// Learns what `records` announce. Returns whether there was room for all.
@@ -261,7 +269,7 @@ impl OptionsReader {
         domain_id: u32,
         now_ms: i64,
     ) -> bool {
-        let mut has_room = true;
+        let mut has_room = self.names.learn(records, &announced.names, domain_id, now_ms);
         if let Some(boot) = self.boot {
             for record in 0..records.count() {
                 let boot_ms = unsigned(records.value(record, boot));

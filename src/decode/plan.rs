@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::flow::{COLUMNS, Chunk, ChunkWriter, Column, Identity, Kind, Read};
 
 use super::clock::Timing;
+use super::names::{NameLookup, NamedColumn};
 use super::options::{Announced, RateLookup, boot_place};
 use super::records::{
     FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
@@ -32,6 +33,8 @@ pub(super) struct MessageContext<'a> {
     pub(super) sampling: Sampling,
     /// The rates of samplers that records name.
     pub(super) rates: RateLookup,
+    /// Names of the ids that records have.
+    pub(super) names: NameLookup,
     /// When decoding of the datagram began.
     pub(super) now: Instant,
 }
@@ -52,6 +55,7 @@ pub(super) struct Plan {
     /// Comes before the steps: what the record says itself is written over it.
     section: Option<Section>,
     steps: Vec<Step>,
+    named: Vec<NamedColumn>,
     ip_version: IpVersion,
 }
 
@@ -71,10 +75,11 @@ impl Plan {
     /// skipped over.
     pub(super) fn compile(fields: &[Field]) -> Self {
         let (shape, places) = Shape::of(fields);
-        let steps =
+        let steps: Vec<_> =
             Column::ALL.iter().flat_map(|&column| steps_for(column, fields, &places)).collect();
         let section = Section::of(fields, &places);
-        Self { shape, section, steps, ip_version: IpVersion::of(fields) }
+        let named = NamedColumn::of(|id| steps.iter().any(|step: &Step| step.column == id));
+        Self { shape, section, steps, named, ip_version: IpVersion::of(fields) }
     }
 
     /// Whether a set of the template can hold a record.
@@ -192,6 +197,9 @@ impl Plan {
             IpVersion::Always(version) => chunk.fill(Column::IpProtocolVersion, count, [version]),
             IpVersion::OfAddresses => steps::ip_version_of_addresses(chunk, count),
         }
+        for named in &self.named {
+            named.fill(&context.names, count, chunk);
+        }
     }
 
     fn has(&self, column: Column) -> bool {
@@ -204,6 +212,7 @@ impl MessageContext<'_> {
     pub(super) fn use_announced(&mut self, announced: &Announced, now_ms: i64) {
         self.rates = announced.rates.lookup(self.domain_id, now_ms);
         self.sampling = Sampling::from_options(self.rates.of_domain());
+        self.names = announced.names.lookup(self.domain_id, now_ms);
         self.timing.boot_ms = announced.boots.of_domain(self.domain_id);
     }
 

@@ -254,7 +254,7 @@ fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(us
 
 /// Text without trailing zeros. What is not UTF-8 shows as U+FFFD; what is too long ends in an ellipsis,
 /// so that a cut text can be told from a whole one.
-fn read_text(value: &[u8]) -> Cow<'_, str> {
+pub(super) fn read_text(value: &[u8]) -> Cow<'_, str> {
     let end = value.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     if end <= TEXT_BYTES_MAX {
         return String::from_utf8_lossy(&value[..end]);

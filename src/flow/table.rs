@@ -184,12 +184,12 @@ columns! {
         from(151, "flowEndSeconds", Seconds), from(159, "flowEndDeltaMicroseconds", MicrosBefore),
     ] "When the last packet of the flow was seen.";
     InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
-    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface.";
-    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface.";
+    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface, as the exporter announces it.";
+    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface, as the exporter announces it.";
     InputSnmpIfSpeed "inputSnmpIfSpeed" UInt32 [] "Speed of the input interface, Mbit/s.";
     OutputSnmp "outputSnmp" UInt32 [from(14, "egressInterface", Unsigned), from(253, "egressPhysicalInterface", Unsigned)] "ifIndex of the output interface.";
-    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface.";
-    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface.";
+    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface, as the exporter announces it.";
+    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface, as the exporter announces it.";
     OutputSnmpIfSpeed "outputSnmpIfSpeed" UInt32 [] "Speed of the output interface, Mbit/s.";
     SrcAs "srcAs" UInt32 [from(16, "bgpSourceAsNumber", Unsigned)] "AS number of the source.";
     SrcAsOrg "srcAsOrg" Text [] "Name of the source's AS.";
@@ -253,6 +253,8 @@ columns! {
     MplsLabels "mplsLabels" UInt32List [] "MPLS labels, top first.";
     IngressVrf "ingressVrf" UInt32 [from(234, "ingressVRFID", Unsigned)] "VRF id on the way in.";
     EgressVrf "egressVrf" UInt32 [from(235, "egressVRFID", Unsigned)] "VRF id on the way out.";
+    IngressVrfName "ingressVrfName" Text [] "Name of the VRF on the way in, as the exporter announces it.";
+    EgressVrfName "egressVrfName" Text [] "Name of the VRF on the way out, as the exporter announces it.";
     BgpNextHop "bgpNextHop" Address [from(18, "bgpNextHopIPv4Address", Read::Address), from(63, "bgpNextHopIPv6Address", Read::Address)] "BGP next hop.";
     PostNatSrcAddr "postNatSrcAddr" Address [from(225, "postNATSourceIPv4Address", Read::Address), from(281, "postNATSourceIPv6Address", Read::Address), from(40001, "NF_F_XLATE_SRC_ADDR_IPV4", Read::Address)] "Source address after NAT.";
     PostNatDstAddr "postNatDstAddr" Address [from(226, "postNATDestinationIPv4Address", Read::Address), from(282, "postNATDestinationIPv6Address", Read::Address), from(40002, "NF_F_XLATE_DST_ADDR_IPV4", Read::Address)] "Destination address after NAT.";
@@ -261,7 +263,7 @@ columns! {
     NatEvent "natEvent" UInt8 [from(230, "natEvent", Unsigned)] "NAT event (RFC 8158 section 4.2).";
     FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned), from(40005, "NF_F_FW_EVENT", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
     ApplicationId "applicationId" UInt64 [from(95, "applicationId", Unsigned)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
-    ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives.";
+    ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives, in the record or for the applicationId in options records.";
     ReverseBytes "reverseBytes" UInt64 [
         reverse(1, "reverseOctetDeltaCount", Unsigned), reverse(85, "reverseOctetTotalCount", Unsigned),
         from(232, "responderOctets", Unsigned),

@@ -9,6 +9,8 @@ use crate::traffic::{Field, IpfixHeader, MessageBuilder, V9Header, variable_leng
 use super::*;
 use crate::decode::template::TEMPLATES_PER_EXPORTER_MAX;
 
+mod names;
+
 const NOW_S: u32 = 1_800_000_000;
 const NOW_MS: i64 = NOW_S as i64 * 1_000;
 
