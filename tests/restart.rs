@@ -190,8 +190,10 @@ fn with_an_empty_directory_data_waits_for_its_template() {
         });
         assert_eq!(flows(&scraped), 0);
         socket.send(&template(begin)).unwrap();
-        let scraped = scrape_until(&collector, "they are decoded", |scraped| flows(scraped) == 50);
-        assert_eq!(scraped.sum("tidegate_decode_waiting_sets", &[]), 0);
+        // Gauges are read before counters, so both are asked for.
+        let scraped = scrape_until(&collector, "they are decoded", |scraped| {
+            flows(scraped) == 50 && scraped.sum("tidegate_decode_waiting_sets", &[]) == 0
+        });
         assert_eq!(scraped.sum("tidegate_decode_dropped_sets_total", &[]), 0);
         drop(collector);
         let file = directory.path().join("templates");
