@@ -29,7 +29,7 @@ fn batch() -> Vec<Chunk> {
         let datagram = Datagram { exporter, received_ms, payload: &emission.payload };
         decoder.decode(&datagram, Instant::now(), &mut writer);
     }
-    writer.close_older_than(Duration::ZERO, Instant::now());
+    writer.close_all();
     writer.take_closed().collect()
 }
 

@@ -92,7 +92,7 @@ fn decode_file(
         }
     }
     decoder.end_waiting(|_, tally| summary.tally.add(tally));
-    writer.close_older_than(Duration::ZERO, now);
+    writer.close_all();
     for chunk in writer.take_closed() {
         summary.add(&chunk);
         take(&chunk).context("cannot print")?;

@@ -111,9 +111,7 @@ impl Decoder {
         exporter.note(datagram.received_ms, datagram.payload.len(), &tally);
         (protocol, tally)
     }
-}
 
-impl Decoder {
     /// Drops sets that have waited too long for their template, and tells `note` by protocol. Readers of
     /// the same exporters may all do so: a set is dropped once.
     pub fn expire_waiting(&self, now_ms: i64, note: impl FnMut(Protocol, &Tally)) {

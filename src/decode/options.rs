@@ -131,9 +131,8 @@ impl SamplingRates {
 
     /// Every rate that still counts.
     pub(super) fn list(&self, now_ms: i64) -> Vec<(RateKey, Rate)> {
-        let is_current = |rate: &Rate| now_ms - rate.seen_ms < AGE_MAX_MS;
         let rates = self.current();
-        let current = rates.iter().filter(|(_, rate)| is_current(rate));
+        let current = rates.iter().filter(|(_, rate)| rate.is_current(now_ms));
         current.map(|(key, rate)| (*key, *rate)).collect()
     }
 
@@ -157,7 +156,7 @@ impl SamplingRates {
             return true;
         }
         if rates.len() >= RATES_MAX {
-            rates.retain(|_, rate| now_ms - rate.seen_ms < AGE_MAX_MS);
+            rates.retain(|_, rate| rate.is_current(now_ms));
         }
         let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
         if has_room {
@@ -208,7 +207,13 @@ impl RateLookup {
     }
 
     fn is_current(&self, rate: &Rate) -> bool {
-        self.now_ms - rate.seen_ms < AGE_MAX_MS
+        rate.is_current(self.now_ms)
+    }
+}
+
+impl Rate {
+    fn is_current(self, now_ms: i64) -> bool {
+        now_ms - self.seen_ms < AGE_MAX_MS
     }
 }
 

@@ -75,8 +75,9 @@ impl Plan {
     /// skipped over.
     pub(super) fn compile(fields: &[Field]) -> Self {
         let (shape, places) = Shape::of(fields);
-        let steps: Vec<_> =
-            Column::ALL.iter().flat_map(|&column| steps_for(column, fields, &places)).collect();
+        let boot = boot_place(fields, &places);
+        let steps_of = |&column| steps_for(column, fields, &places, boot);
+        let steps: Vec<_> = Column::ALL.iter().flat_map(steps_of).collect();
         let section = Section::of(fields, &places);
         let named = NamedColumn::of(|id| steps.iter().any(|step: &Step| step.column == id));
         Self { shape, section, steps, named, ip_version: IpVersion::of(fields) }
@@ -258,7 +259,7 @@ impl IpVersion {
 
 /// The steps that fill `column`. The preferred element wins, and of several of its fields the first one:
 /// where a record describes a tunnelled packet, the outer header comes first.
-fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
+fn steps_for(column: Column, fields: &[Field], places: &[Place], boot: Option<Place>) -> Vec<Step> {
     let spec = &COLUMNS[column as usize];
     let found = spec.sources.iter().filter_map(|source| {
         let is_source = |field: &Field| {
@@ -266,7 +267,6 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place]) -> Vec<Step> {
                 && is_readable(source.read, field.length)
         };
         let index = fields.iter().position(is_source)?;
-        let boot = boot_place(fields, places);
         Some((index, Step { column, read: source.read, place: places[index], boot }))
     });
     let mut found: Vec<(usize, Step)> = found.collect();

@@ -77,18 +77,11 @@ impl ChunkWriter {
         self.closed.drain(..)
     }
 
-    /// Closes every chunk and returns all.
-    pub fn finish(&mut self) -> std::vec::Drain<'_, Chunk> {
+    /// Closes every chunk.
+    pub fn close_all(&mut self) {
         while !self.open.is_empty() {
             self.close(0);
         }
-        self.closed.drain(..)
-    }
-
-    /// Rows in chunks that are still open.
-    #[must_use]
-    pub fn open_rows(&self) -> usize {
-        self.open.iter().map(|open| open.chunk.rows()).sum()
     }
 
     fn open_chunk(&mut self, day: i64, now: Instant) -> usize {
@@ -120,7 +113,8 @@ mod tests {
         write(&mut writer, DAY_MS - 1, 2);
         write(&mut writer, DAY_MS, 3);
         write(&mut writer, -1, 1);
-        let rows: Vec<usize> = writer.finish().map(|chunk| chunk.rows()).collect();
+        writer.close_all();
+        let rows: Vec<usize> = writer.take_closed().map(|chunk| chunk.rows()).collect();
         assert_eq!(rows, [2, 3, 1]);
     }
 
@@ -130,7 +124,8 @@ mod tests {
         write(&mut writer, 0, 3);
         write(&mut writer, 0, 1);
         assert_eq!(writer.take_closed().map(|chunk| chunk.rows()).sum::<usize>(), 3);
-        assert_eq!(writer.open_rows(), 1);
+        writer.close_all();
+        assert_eq!(writer.take_closed().map(|chunk| chunk.rows()).sum::<usize>(), 1);
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Reader {
         }
         let deadline = Instant::now() + DRAIN_TIME_MAX;
         while self.receive(false) > 0 && Instant::now() < deadline {}
-        self.writer.close_older_than(Duration::ZERO, Instant::now());
+        self.writer.close_all();
         self.push_closed();
         self.count_kernel_drops();
         self.decoder.end_waiting(|protocol, tally| self.decode_metrics.count_more(protocol, tally));

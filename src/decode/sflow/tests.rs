@@ -36,7 +36,8 @@ impl Bench {
     fn decode(&mut self, payload: &[u8]) -> Tally {
         let datagram = Datagram { exporter: SOURCE.into(), received_ms: NOW_MS, payload };
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
-        for chunk in self.writer.finish() {
+        self.writer.close_all();
+        for chunk in self.writer.take_closed() {
             let rows = (0..chunk.rows()).map(|row| Row::new(&chunk, row));
             self.rows.extend(rows.map(|row| serde_json::to_value(row).unwrap()));
         }
