@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol};
-use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter, Identity};
+use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
+use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter};
 use tidegate::traffic::{
     self, Field, Generator, IpfixHeader, MessageBuilder, Spec, variable_length,
 };
@@ -17,11 +17,7 @@ const NOW_MS: u64 = 1_800_000_000_000;
 const DATAGRAMS: usize = 256;
 
 fn decoder() -> Decoder {
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     Decoder::new(options, Arc::new(Exporters::default()))
 }
 

@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate::clickhouse::{Method, encode_batch};
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol};
-use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Identity};
+use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
+use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter};
 use tidegate::traffic::{Generator, Spec};
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -15,11 +15,7 @@ const ROWS: usize = 50_000;
 
 /// A batch of flows of all protocols from ten exporters.
 fn batch() -> Vec<Chunk> {
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
     let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);
     let mut generator = Generator::new(&Spec { flows: Some(ROWS as u64), ..Spec::default() });

@@ -210,6 +210,9 @@ impl Readers<'_> {
                     identity: self.config.identity.clone(),
                     protocols: receiver.protocols.clone(),
                     skew_max: self.config.skew_max,
+                    keep_unknown_elements: receiver.keep_unknown_elements,
+                    fallback_rate: receiver.sampling_interval,
+                    has_little_endian_rates: receiver.little_endian_sampling,
                 };
                 let reader = Reader::new(
                     &name,

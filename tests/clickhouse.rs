@@ -8,13 +8,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
 use common::{
-    clickhouse, clickhouse_with, query_number, query_row, start, stored_sums, target, wait_until,
+    clickhouse, clickhouse_with, config, config_text, query_number, query_row, start, stored_sums,
+    target, wait_until,
 };
 use tidegate::app::App;
 use tidegate::clickhouse::create_table_sql;
 use tidegate::devserver::{DevServer, DevServerOptions};
 use tidegate::flow::{COLUMNS, Kind};
-use tidegate::traffic::{self, Field, IpfixHeader, MessageBuilder, Pace, Spec, Totals};
+use tidegate::traffic::{
+    self, Field, IpfixHeader, MessageBuilder, Pace, Spec, Totals, variable_length,
+};
 
 /// Why the collector cannot go on.
 fn fatal(app: App) -> String {
@@ -81,6 +84,44 @@ fn lists_are_read_back_row_by_row() {
             expected += &format!("{rate}\t[{}]\n", labels.collect::<Vec<_>>().join(","));
         }
     }
+    assert_eq!(rows, expected);
+}
+
+/// Rows with and without entries, of a receiver that keeps them and of one that does not: all in one block.
+#[test]
+fn elements_without_a_column_are_read_back_row_by_row() {
+    let server = clickhouse();
+    let text = config_text(&server.http_url(), "[clickhouse.batch]\nmax-latency = \"2s\"").replace(
+        "[management]",
+        "keep-unknown-elements = true\n[receivers.plain]\nlisten = \"127.0.0.1:0\"\n[management]",
+    );
+    let app = App::start(&config(&text)).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // octetDeltaCount, userName, dot1qCustomerVlanId
+    let fields = [Field::new(1, 1), Field::new(371, u16::MAX), Field::new(245, 2)];
+    let record =
+        |bytes: u8, user: &[u8]| [&[bytes][..], &variable_length(user), &[0, bytes]].concat();
+    let long = [b'x'; 200];
+    let records = [record(1, b"alice"), record(2, b""), record(3, &long)];
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    let export_time_s = u32::try_from(UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let header = IpfixHeader { export_time_s, sequence: 0, domain_id: 0 };
+    let message = MessageBuilder::ipfix(header).template(300, &fields).data_set(300, &records);
+    let message = message.finish();
+    for (_, receiver) in app.receivers() {
+        socket.send_to(&message, receiver).unwrap();
+    }
+    wait_until("all is received", || app.view().ledger.books().received == 6);
+    assert_eq!(app.stop().books.stored, 6);
+    let rows = server
+        .query("SELECT bytes, extra FROM tidegate.flows ORDER BY bytes, length(extra) FORMAT TSV")
+        .unwrap();
+    let expected = format!(
+        "1\t{{}}\n1\t{{'userName':'alice','dot1qCustomerVlanId':'1'}}\n\
+         2\t{{}}\n2\t{{'dot1qCustomerVlanId':'2'}}\n\
+         3\t{{}}\n3\t{{'userName':'{}','dot1qCustomerVlanId':'3'}}\n",
+        "x".repeat(200)
+    );
     assert_eq!(rows, expected);
 }
 

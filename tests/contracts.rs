@@ -130,8 +130,6 @@ fn can_be_read(source: &Source, data_type: DataType) -> bool {
         Unsigned64,
     };
     match source.read {
-        // RFC 6759 section 4: an application id is a number of up to 8 bytes in an octetArray.
-        Read::Unsigned if source.id == 95 => data_type == OctetArray,
         Read::Unsigned => {
             matches!(data_type, Unsigned8 | Unsigned16 | Unsigned32 | Unsigned64 | MacAddress)
         }
@@ -148,6 +146,9 @@ fn can_be_read(source: &Source, data_type: DataType) -> bool {
         // forwardingStatus was widened to 32 bits; its meaning is in the last byte still.
         Read::LowByte => matches!(data_type, Unsigned16 | Unsigned32),
         Read::HighByte => data_type == Unsigned16,
+        Read::ApplicationId | Read::Label => data_type == OctetArray,
+        Read::SelectorAlgorithm => source.id == 304 && data_type == Unsigned16,
+        Read::SamplerMode => matches!(source.id, 35 | 49) && data_type == Unsigned8,
     }
 }
 
@@ -160,7 +161,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("traffic", &["capture"]),
     ("devserver", &[]),
     ("queue", &["flow"]),
-    ("decode", &["flow"]),
+    ("decode", &["flow", "elements"]),
     ("config", &["flow", "decode"]),
     ("clickhouse", &["flow", "config"]),
     ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::capture::{Capture, Datagram as Captured};
-use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Protocol, Tally};
-use crate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, Identity, Row};
+use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Tally};
+use crate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, Row};
 
 /// Print the flows of a pcap or pcapng file as JSON, one object a line
 ///
@@ -27,6 +27,10 @@ pub(super) struct Args {
     /// errors by reason
     #[arg(long)]
     summary: bool,
+
+    /// Show elements without a column too, by name under the key extra
+    #[arg(long)]
+    extra: bool,
 }
 
 /// Totals over all flows and datagrams.
@@ -65,10 +69,10 @@ fn decode_file(
     take: &mut impl FnMut(&Chunk) -> Result<()>,
 ) -> Result<(Summary, Option<anyhow::Error>)> {
     let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
         // The clock of the capturing machine proves nothing against the exporter's.
         skew_max: Duration::MAX,
+        keep_unknown_elements: args.extra,
+        ..DecoderOptions::default()
     };
     let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
     let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);

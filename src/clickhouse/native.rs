@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::flow::{Chunk, Column, Kind};
+use crate::flow::{Chunk, Column, Kind, put_length};
 
 /// `SharedDictionariesWithAdditionalKeys`, the version of the keys' serialisation.
 const KEYS_VERSION: u64 = 1;
@@ -26,8 +26,12 @@ pub(super) fn encode(chunks: &[Chunk], out: &mut Vec<u8>) {
         put_text(column.name(), out);
         put_text(column.spec().kind.sql(), out);
         match column.spec().kind {
-            Kind::Text => put_low_cardinality(column, chunks, rows, out),
+            Kind::Text => {
+                put_keys_version(out);
+                put_low_cardinality(column, chunks, Chunk::column, Chunk::rows, out);
+            }
             Kind::UInt32List => put_lists(column, chunks, out),
+            Kind::TextMap => put_maps(column, chunks, out),
             _ => put_fixed(column, chunks, out),
         }
     }
@@ -43,6 +47,21 @@ fn put_fixed(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
 
 /// Where the list of each row ends, then the elements of all.
 fn put_lists(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
+    put_ends(column, chunks, out);
+    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk.items(column)));
+}
+
+/// As an array of pairs: where the map of each row ends, then all keys, then all values. What the keys'
+/// dictionary begins with comes before everything else of the column.
+fn put_maps(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
+    put_keys_version(out);
+    put_ends(column, chunks, out);
+    let keys = |chunk: &Chunk| chunk.items(column).len() / 2;
+    put_low_cardinality(column, chunks, Chunk::items, keys, out);
+    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk.values(column)));
+}
+
+fn put_ends(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
     let mut end = 0;
     for chunk in chunks {
         for row in 0..chunk.rows() {
@@ -50,10 +69,21 @@ fn put_lists(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
             out.extend_from_slice(&end.to_le_bytes());
         }
     }
-    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk.items(column)));
 }
 
-fn put_low_cardinality(column: Column, chunks: &[Chunk], rows: usize, out: &mut Vec<u8>) {
+fn put_keys_version(out: &mut Vec<u8>) {
+    out.extend_from_slice(&KEYS_VERSION.to_le_bytes());
+}
+
+/// The dictionaries of all chunks as one, then an index into it for each value. `indices` are those of a
+/// chunk into its own dictionary, of which it has `count`; missing ones are 0, the empty text.
+fn put_low_cardinality(
+    column: Column,
+    chunks: &[Chunk],
+    indices: impl Fn(&Chunk, Column) -> &[u8],
+    count: impl Fn(&Chunk) -> usize,
+    out: &mut Vec<u8>,
+) {
     let mut dictionary = HashMap::from([("", 0)]);
     let mut texts = vec![""];
     // Index in the block's dictionary of each text of each chunk's.
@@ -72,16 +102,15 @@ fn put_low_cardinality(column: Column, chunks: &[Chunk], rows: usize, out: &mut 
         0x101..=0x1_0000 => (1, 2),
         _ => (2, 4),
     };
-    out.extend_from_slice(&KEYS_VERSION.to_le_bytes());
     out.extend_from_slice(&(KEYS_FLAGS | index_type).to_le_bytes());
     out.extend_from_slice(&(texts.len() as u64).to_le_bytes());
     for text in texts {
         put_text(text, out);
     }
-    out.extend_from_slice(&(rows as u64).to_le_bytes());
+    out.extend_from_slice(&(chunks.iter().map(&count).sum::<usize>() as u64).to_le_bytes());
     for (chunk, translation) in chunks.iter().zip(&translations) {
-        let end = out.len() + chunk.rows() * index_bytes;
-        let (indices, _) = chunk.column(column).as_chunks::<2>();
+        let end = out.len() + count(chunk) * index_bytes;
+        let (indices, _) = indices(chunk, column).as_chunks::<2>();
         let indices =
             indices.iter().map(|&index| translation[usize::from(u16::from_le_bytes(index))]);
         match index_bytes {
@@ -96,13 +125,4 @@ fn put_low_cardinality(column: Column, chunks: &[Chunk], rows: usize, out: &mut 
 fn put_text(text: &str, out: &mut Vec<u8>) {
     put_length(text.len(), out);
     out.extend_from_slice(text.as_bytes());
-}
-
-/// LEB128.
-fn put_length(mut length: usize, out: &mut Vec<u8>) {
-    while length >= 0x80 {
-        out.push(length.to_le_bytes()[0] | 0x80);
-        length >>= 7;
-    }
-    out.push(length.to_le_bytes()[0]);
 }

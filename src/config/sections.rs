@@ -13,7 +13,7 @@ use super::section::Section;
 use super::values::show_duration;
 
 /// `[receivers.NAME]`: one listening address.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReceiverConfig {
     /// NAME, the label of its metrics.
     pub name: String,
@@ -26,6 +26,12 @@ pub struct ReceiverConfig {
     /// Receive buffer of each socket. The default survives a stall of 200 ms at 100,000 datagrams a
     /// second of 1,400 bytes.
     pub receive_buffer_bytes: u64,
+    /// Elements without a column are kept, as text, in the column `extra`.
+    pub keep_unknown_elements: bool,
+    /// One packet in so many is looked at, by exporters that do not say it themselves.
+    pub sampling_interval: Option<f64>,
+    /// The exporters send sampling rates in little-endian order.
+    pub little_endian_sampling: bool,
 }
 
 /// `[clickhouse]`.
@@ -177,6 +183,13 @@ fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
             default.receive_buffer_bytes,
             64 << 10..=1 << 30,
         ),
+        keep_unknown_elements: section.bool("keep-unknown-elements", false),
+        sampling_interval: match section.count("sampling-interval", 0, 0..=1_000_000_000) {
+            0 => None,
+            #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+            interval => Some(interval as f64),
+        },
+        little_endian_sampling: section.bool("little-endian-sampling", false),
         name: default.name,
     };
     if receiver.protocols.is_empty() {
@@ -203,6 +216,9 @@ fn default_receiver(name: String, listen: SocketAddr) -> ReceiverConfig {
         protocols: Protocol::ALL.into(),
         workers: std::thread::available_parallelism().map_or(1, usize::from),
         receive_buffer_bytes: 32 << 20,
+        keep_unknown_elements: false,
+        sampling_interval: None,
+        little_endian_sampling: false,
     }
 }
 

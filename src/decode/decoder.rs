@@ -15,6 +15,7 @@ use super::message::MessageReader;
 use super::options::Announced;
 use super::plan::Output;
 use super::records::Segment;
+use super::sampling::Sampling;
 use super::sequence::Observed;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
@@ -41,6 +42,33 @@ pub struct DecoderOptions {
     pub protocols: Vec<Protocol>,
     /// Beyond this the receive time replaces the exporter's.
     pub skew_max: Duration,
+    /// Elements without a column go to the column `extra`.
+    pub keep_unknown_elements: bool,
+    /// One packet in so many, for exporters that do not say it.
+    pub fallback_rate: Option<f64>,
+    /// Sampling rates of NetFlow v9 and IPFIX come with the least significant byte first.
+    pub has_little_endian_rates: bool,
+}
+
+impl Default for DecoderOptions {
+    /// No identity, every protocol, the default of `clock.skew-threshold`.
+    fn default() -> Self {
+        Self {
+            identity: Identity::default(),
+            protocols: Protocol::ALL.into(),
+            skew_max: Duration::from_secs(1_800),
+            keep_unknown_elements: false,
+            fallback_rate: None,
+            has_little_endian_rates: false,
+        }
+    }
+}
+
+impl DecoderOptions {
+    /// The rate of exporters that say none.
+    pub(super) fn fallback_sampling(&self) -> Sampling {
+        self.fallback_rate.map_or(Sampling::ASSUMED, Sampling::from_fallback)
+    }
 }
 
 /// Decodes the datagrams of one reader.
@@ -112,10 +140,12 @@ impl Decoder {
         (protocol, tally)
     }
 
-    /// Drops sets that have waited too long for their template, and tells `note` by protocol. Readers of
-    /// the same exporters may all do so: a set is dropped once.
-    pub fn expire_waiting(&self, now_ms: i64, note: impl FnMut(Protocol, &Tally)) {
-        self.drop_waiting(now_ms - WAITING_AGE_MAX_MS, note);
+    /// Drops sets that have waited too long for their template, and templates that were not seen for too
+    /// long; tells `note` by protocol. Readers of the same exporters may all do so: nothing is dropped
+    /// twice.
+    pub fn expire(&self, now_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        self.drop_waiting(now_ms - WAITING_AGE_MAX_MS, &mut note);
+        self.exporters.expire_templates(now_ms, note);
     }
 
     /// Drops all sets that wait: no template will come any more.

@@ -22,6 +22,9 @@ const IDLE_MAX_MS: i64 = 600_000;
 /// Who is idle is looked at no more often than this, however many new addresses come.
 const SWEEP_INTERVAL_MS: i64 = 1_000;
 
+/// Old templates are looked for no more often than this.
+const EXPIRY_INTERVAL_MS: i64 = 60_000;
+
 /// Observation domains of one exporter. A chassis has one per line card or VRF.
 const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
 
@@ -86,6 +89,7 @@ pub struct Exporters {
     others: Arc<Exporter>,
     refused: AtomicU64,
     swept_ms: AtomicI64,
+    expired_ms: AtomicI64,
     in_all: InAll,
 }
 
@@ -97,6 +101,7 @@ impl Default for Exporters {
             others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &in_all)),
             refused: AtomicU64::new(0),
             swept_ms: AtomicI64::new(i64::MIN),
+            expired_ms: AtomicI64::new(i64::MIN),
             in_all,
         }
     }
@@ -150,6 +155,20 @@ impl Exporters {
             exporter.is_forgotten.store(!is_active, Ordering::Relaxed);
             is_active
         });
+    }
+
+    /// Forgets templates that were not seen for a day, and tells `note` by protocol. Every reader may ask, as
+    /// often as it likes.
+    pub(super) fn expire_templates(&self, now_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        let before_ms = self.expired_ms.load(Ordering::Relaxed);
+        if now_ms.saturating_sub(before_ms) < EXPIRY_INTERVAL_MS
+            || self.expired_ms.swap(now_ms, Ordering::Relaxed) != before_ms
+        {
+            return;
+        }
+        for exporter in self.known() {
+            exporter.expire_templates(now_ms, &mut note);
+        }
     }
 
     /// The exporter that accounts for those beyond the limit; counts that it was needed.
@@ -308,6 +327,18 @@ impl Exporter {
             if tally != Tally::default() {
                 self.lock_account().tally.add(&tally);
                 note(*protocol, &tally);
+            }
+        }
+    }
+
+    fn expire_templates(&self, now_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        for ((protocol, _), templates) in self.domains() {
+            let templates_expired = templates.expire(now_ms);
+            if templates_expired > 0 {
+                let mut tally = Tally::default();
+                tally.templates_expired = templates_expired;
+                self.lock_account().tally.add(&tally);
+                note(protocol, &tally);
             }
         }
     }

@@ -7,9 +7,8 @@ use super::clock::Timing;
 use super::decoder::{DecoderOptions, Peer};
 use super::exporters::SequenceKey;
 use super::names::NameLookup;
-use super::options::RateLookup;
 use super::plan::{MessageContext, Output};
-use super::sampling::Sampling;
+use super::rates::RateLookup;
 use super::sflow;
 use super::tally::{DropReason, Protocol};
 use super::template::Template;
@@ -54,13 +53,13 @@ impl<'a> MessageReader<'a> {
     ) -> MessageContext<'a> {
         let mut context = MessageContext {
             protocol,
-            identity: &self.options.identity,
             exporter_addr: self.exporter_addr,
             domain_id,
             engine: (0, 0),
             timing,
-            sampling: Sampling::ASSUMED,
+            sampling: self.options.fallback_sampling(),
             rates: RateLookup::default(),
+            options: self.options,
             names: NameLookup::default(),
             now: self.now,
         };
@@ -176,7 +175,8 @@ impl<'a> MessageReader<'a> {
         // A table that is looked at is copied for a change.
         context.names = NameLookup::default();
         let has_room = template.plan.read_options(body, &mut self.output, |records| {
-            template.options.learn(records, announced, domain_id, now_ms)
+            let is_little_endian = self.options.has_little_endian_rates;
+            template.options.learn(records, announced, domain_id, now_ms, is_little_endian)
         });
         // What they say holds for the flows of the same message too.
         context.use_announced(announced, now_ms);

@@ -7,9 +7,12 @@
 
 mod clock;
 mod decoder;
+mod derived;
 mod exporters;
+mod extra;
 mod interfaces;
 mod ipfix;
+mod labels;
 mod message;
 mod names;
 mod netflow_fixed;
@@ -17,6 +20,7 @@ mod netflow_v9;
 mod options;
 mod packet;
 mod plan;
+mod rates;
 mod records;
 mod sampling;
 mod section;

@@ -11,9 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::flow::{Chunk, Column};
 
-use super::options::unsigned;
 use super::records::{Place, Records};
-use super::steps::read_text;
+use super::steps::{application_id, read_text};
 use super::template::{Field, NETFLOW_V9_SCOPE, VARIABLE_LENGTH};
 
 /// Names of one table of one exporter. A subscriber gateway has some ten thousand interfaces, Cisco's
@@ -341,7 +340,12 @@ impl NamesReader {
             // interfaceName, interfaceDescription
             of(Kind::Interface, &interfaces, text(82), text(83)),
             // applicationId; applicationName, else applicationDescription
-            of(Kind::Application, &[id(95)], text(96).or_else(|| text(94)), None),
+            of(
+                Kind::Application,
+                &[place(0, 95, |length| length > 0)],
+                text(96).or_else(|| text(94)),
+                None,
+            ),
             // ingressVRFID, egressVRFID; VRFname
             of(Kind::Vrf, &[id(234), id(235)], text(236), None),
         ];
@@ -362,7 +366,7 @@ impl NamesReader {
         let mut has_room = true;
         for places in &self.0 {
             let announcements = (0..records.count()).map(|record| {
-                let id = |&place: &Place| unsigned(records.value(record, place));
+                let id = |&place: &Place| application_id(records.value(record, place));
                 let text = |place: Option<Place>| {
                     place.map_or_else(Arc::default, |place| {
                         Arc::from(&*read_text(records.value(record, place)))

@@ -108,7 +108,8 @@ fn decode(format: &Format, payload: &[u8], reader: &mut MessageReader<'_>) {
     let timing = reader.timing(export_ms, Some(header.uptime_ms));
     let mut context = reader.context(format.protocol, 0, timing);
     context.engine = header.engine;
-    context.sampling = Sampling::from_v5_header(header.sampling);
+    context.sampling = Sampling::from_v5_header(header.sampling)
+        .unwrap_or_else(|| reader.options.fallback_sampling());
     format.plan.write_flows(records, &context, &mut reader.output);
     if !wire.is_all_zero() {
         reader.output.tally.drop(DropReason::TrailingBytes, wire.len());

@@ -8,22 +8,30 @@ use std::time::Instant;
 use crate::flow::{COLUMNS, Chunk, ChunkWriter, Column, Identity, Kind, Read};
 
 use super::clock::Timing;
-use super::names::{NameLookup, NamedColumn};
-use super::options::{Announced, RateLookup, boot_place};
+use super::decoder::DecoderOptions;
+use super::derived::Derived;
+use super::extra::Extra;
+use super::labels::LabelStack;
+use super::names::NameLookup;
+use super::options::{Announced, boot_place};
+use super::rates::RateLookup;
 use super::records::{
     FixedRecords, Place, Records, Segment, Shape, VariableRecords, bytes_min, scan,
 };
-use super::sampling::Sampling;
+use super::sampling::{Sampling, SamplingFields};
 use super::section::Section;
 use super::steps::{self, Step};
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::{Field, VARIABLE_LENGTH};
 
+/// basicList, subTemplateList and subTemplateMultiList, RFC 6313 section 4.5.
+const STRUCTURED_DATA: [u16; 3] = [291, 292, 293];
+
 /// What a message says about all of its records.
 #[derive(Debug)]
 pub(super) struct MessageContext<'a> {
     pub(super) protocol: Protocol,
-    pub(super) identity: &'a Identity,
+    pub(super) options: &'a DecoderOptions,
     pub(super) exporter_addr: &'a str,
     pub(super) domain_id: u32,
     /// NetFlow v5 engine type and id.
@@ -55,19 +63,21 @@ pub(super) struct Plan {
     /// Comes before the steps: what the record says itself is written over it.
     section: Option<Section>,
     steps: Vec<Step>,
-    named: Vec<NamedColumn>,
-    ip_version: IpVersion,
+    /// A rate in two numbers.
+    ratio: Option<SamplingFields>,
+    labels: Option<LabelStack>,
+    derived: Derived,
+    extra: Extra,
+    unread: Unread,
 }
 
-/// Where the column `ipProtocolVersion` comes from.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum IpVersion {
-    /// The records have the element, or no address.
-    AsSent,
-    /// All addresses are of this version.
-    Always(u8),
-    /// Each record has its own.
-    OfAddresses,
+/// Fields of each record that are stepped over though they mean something.
+#[derive(Clone, Copy, Debug)]
+struct Unread {
+    /// A column takes them, but not with their length.
+    of_odd_length: u64,
+    /// Structured data, RFC 6313.
+    lists: u64,
 }
 
 impl Plan {
@@ -79,8 +89,13 @@ impl Plan {
         let steps_of = |&column| steps_for(column, fields, &places, boot);
         let steps: Vec<_> = Column::ALL.iter().flat_map(steps_of).collect();
         let section = Section::of(fields, &places);
-        let named = NamedColumn::of(|id| steps.iter().any(|step: &Step| step.column == id));
-        Self { shape, section, steps, named, ip_version: IpVersion::of(fields) }
+        let has = |column| steps.iter().any(|step: &Step| step.column == column);
+        let derived = Derived::of(fields, &places, has);
+        let ratio = Some(SamplingFields::of(fields, &places)).filter(SamplingFields::has_ratio);
+        // A section has labels of its own.
+        let labels = section.is_none().then(|| LabelStack::of(fields, &places)).flatten();
+        let (extra, unread) = (Extra::of(fields, &places), Unread::of(fields));
+        Self { shape, section, steps, ratio, labels, derived, extra, unread }
     }
 
     /// Whether a set of the template can hold a record.
@@ -130,7 +145,7 @@ impl Plan {
                         output.writer.chunk_for(context.timing.timestamp_ms, context.now);
                     let (bytes, later) = rest.split_at(rest.len().min(room * record_bytes));
                     let records = FixedRecords { bytes, record_bytes };
-                    output.tally.flows += self.write_records(&records, context, chunk);
+                    self.write_records(&records, context, chunk, output.tally);
                     rest = later;
                 }
             }
@@ -144,7 +159,7 @@ impl Plan {
                     let (segments, later) =
                         rest.split_at(rest.len().min(room * segments_per_record));
                     let records = VariableRecords { set, segments, segments_per_record };
-                    output.tally.flows += self.write_records(&records, context, chunk);
+                    self.write_records(&records, context, chunk, output.tally);
                     rest = later;
                 }
             }
@@ -166,7 +181,8 @@ impl Plan {
         records: &impl Records,
         context: &MessageContext<'_>,
         chunk: &mut Chunk,
-    ) -> u64 {
+        tally: &mut Tally,
+    ) {
         let count = records.count();
         context.write(count, chunk);
         if let Some(section) = self.section {
@@ -175,36 +191,20 @@ impl Plan {
         for step in &self.steps {
             step.run(records, context, chunk);
         }
-        self.write_derived(count, context, chunk);
+        if let Some(ratio) = &self.ratio {
+            steps::ratios(ratio, records, context, chunk);
+        }
+        if let Some(labels) = &self.labels {
+            labels.write(records, chunk);
+        }
+        tally.reversed_flows += self.derived.write(records, context, chunk);
+        if context.options.keep_unknown_elements {
+            tally.left_out_values += self.extra.write(records, chunk);
+        }
         chunk.finish(count);
-        count as u64
-    }
-
-    /// Columns that follow from others.
-    fn write_derived(&self, count: usize, context: &MessageContext<'_>, chunk: &mut Chunk) {
-        match (self.has(Column::FirstSwitched), self.has(Column::LastSwitched)) {
-            (true, true) => {}
-            (true, false) => chunk.copy(Column::FirstSwitched, Column::LastSwitched, count),
-            (false, true) => chunk.copy(Column::LastSwitched, Column::FirstSwitched, count),
-            (false, false) => {
-                let timestamp = context.timing.timestamp_ms.to_le_bytes();
-                chunk.fill(Column::FirstSwitched, count, timestamp);
-                chunk.fill(Column::LastSwitched, count, timestamp);
-            }
-        }
-        chunk.copy(Column::FirstSwitched, Column::DeltaSwitched, count);
-        match self.ip_version {
-            IpVersion::AsSent => {}
-            IpVersion::Always(version) => chunk.fill(Column::IpProtocolVersion, count, [version]),
-            IpVersion::OfAddresses => steps::ip_version_of_addresses(chunk, count),
-        }
-        for named in &self.named {
-            named.fill(&context.names, count, chunk);
-        }
-    }
-
-    fn has(&self, column: Column) -> bool {
-        self.steps.iter().any(|step| step.column == column)
+        tally.flows += count as u64;
+        tally.odd_length_values += self.unread.of_odd_length * count as u64;
+        tally.list_values += self.unread.lists * count as u64;
     }
 }
 
@@ -212,14 +212,16 @@ impl MessageContext<'_> {
     /// Takes over what the exporter announced.
     pub(super) fn use_announced(&mut self, announced: &Announced, now_ms: i64) {
         self.rates = announced.rates.lookup(self.domain_id, now_ms);
-        self.sampling = Sampling::from_options(self.rates.of_domain());
+        if let Some(sampling) = self.rates.of_domain() {
+            self.sampling = sampling;
+        }
         self.names = announced.names.lookup(self.domain_id, now_ms);
         self.timing.boot_ms = announced.boots.of_domain(self.domain_id);
     }
 
     /// The columns that all records of the message share.
     pub(super) fn write(&self, count: usize, chunk: &mut Chunk) {
-        let Identity { tenant, organisation, zone, system } = self.identity;
+        let Identity { tenant, organisation, zone, system } = &self.options.identity;
         chunk.fill(Column::Timestamp, count, self.timing.timestamp_ms.to_le_bytes());
         chunk.fill(Column::ReceivedAt, count, self.timing.received_ms.to_le_bytes());
         chunk.fill_text(Column::FlowProtocol, count, self.protocol.column_value());
@@ -230,7 +232,7 @@ impl MessageContext<'_> {
         chunk.fill_text(Column::ExporterAddr, count, self.exporter_addr);
         chunk.fill(Column::SamplingInterval, count, self.sampling.interval.to_le_bytes());
         chunk.fill_text(Column::SamplingProvenance, count, self.sampling.provenance);
-        chunk.fill_text(Column::SamplingAlgorithm, count, self.sampling.algorithm);
+        chunk.fill_text(Column::SamplingAlgorithm, count, self.sampling.algorithm.name());
         if self.domain_id != 0 {
             chunk.fill(Column::ObservationDomainId, count, self.domain_id.to_le_bytes());
         }
@@ -245,14 +247,21 @@ impl MessageContext<'_> {
     }
 }
 
-impl IpVersion {
+impl Unread {
     fn of(fields: &[Field]) -> Self {
-        let has = |ids: &[u16]| fields.iter().any(|f| f.enterprise == 0 && ids.contains(&f.id));
-        match (has(&[60]), has(&[8, 12]), has(&[27, 28])) {
-            (true, _, _) | (false, false, false) => Self::AsSent,
-            (false, true, false) => Self::Always(4),
-            (false, false, true) => Self::Always(6),
-            (false, true, true) => Self::OfAddresses,
+        let is_odd = |field: &&Field| {
+            let sources = COLUMNS.iter().flat_map(|column| column.sources);
+            let mut meant = sources
+                .filter(|it| (it.enterprise, it.id) == (field.enterprise, field.id))
+                .peekable();
+            field.length > 0
+                && meant.peek().is_some()
+                && !meant.any(|source| is_readable(source.read, field.length))
+        };
+        let is_list = |field: &&Field| field.is_iana(&STRUCTURED_DATA);
+        Self {
+            of_odd_length: fields.iter().filter(is_odd).count() as u64,
+            lists: fields.iter().filter(is_list).count() as u64,
         }
     }
 }
@@ -261,6 +270,9 @@ impl IpVersion {
 /// where a record describes a tunnelled packet, the outer header comes first.
 fn steps_for(column: Column, fields: &[Field], places: &[Place], boot: Option<Place>) -> Vec<Step> {
     let spec = &COLUMNS[column as usize];
+    if spec.kind == Kind::UInt32List {
+        return Vec::new();
+    }
     let found = spec.sources.iter().filter_map(|source| {
         let is_source = |field: &Field| {
             (field.enterprise, field.id) == (source.enterprise, source.id)
@@ -285,13 +297,18 @@ fn is_readable(read: Read, length: u16) -> bool {
     match read {
         Read::Address => matches!(length, 4 | 16),
         Read::Ntp => length == 8,
-        Read::Uptime | Read::MicrosBefore => (1..=4).contains(&length),
+        Read::MicrosBefore => (1..=4).contains(&length),
         Read::Unsigned
         | Read::Seconds
         | Read::Millis
         | Read::Direction
         | Read::Rate
-        | Read::Sampler => (1..=8).contains(&length) || length == VARIABLE_LENGTH,
+        | Read::Sampler
+        | Read::SelectorAlgorithm
+        | Read::SamplerMode
+        | Read::Uptime => (1..=8).contains(&length) || length == VARIABLE_LENGTH,
+        Read::ApplicationId => length > 0,
+        Read::Label => length >= 3,
         Read::LowByte | Read::HighByte | Read::Text => length > 0,
     }
 }

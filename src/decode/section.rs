@@ -16,6 +16,11 @@ const IP_SECTION: u16 = 313;
 /// Addresses: a record that has them does not need its section.
 const ADDRESSES: [u16; 4] = [8, 12, 27, 28];
 
+/// Whether an element carries a packet.
+pub(super) fn is_section(field: &Field) -> bool {
+    field.is_iana(&FRAME_SECTIONS) || field.is_iana(&[IP_SECTION])
+}
+
 /// The packet section of a template's records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section {
@@ -26,15 +31,11 @@ pub(super) struct Section {
 impl Section {
     /// The section that tells what the records of a template do not.
     pub(super) fn of(fields: &[Field], places: &[Place]) -> Option<Self> {
-        let is_one_of =
-            |field: &Field, ids: &[u16]| field.enterprise == 0 && ids.contains(&field.id);
-        if fields.iter().any(|field| is_one_of(field, &ADDRESSES)) {
+        if fields.iter().any(|field| field.is_iana(&ADDRESSES)) {
             return None;
         }
-        let is_section =
-            |field: &Field| is_one_of(field, &FRAME_SECTIONS) || is_one_of(field, &[IP_SECTION]);
         let index = fields.iter().position(is_section)?;
-        let is_frame = is_one_of(&fields[index], &FRAME_SECTIONS);
+        let is_frame = fields[index].is_iana(&FRAME_SECTIONS);
         Some(Self { place: places[index], is_frame })
     }
 

@@ -13,24 +13,21 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::exporters::{Exporter, Exporters};
-use super::options::{Boot, Rate, RateKey};
+use super::options::Boot;
+use super::rates::{Rate, RateKey};
+use super::sampling::Algorithm;
 use super::tally::Protocol;
-use super::template::{Definition, Field, Learned, Template, Templates};
+use super::template::{Definition, Field, Learned, TEMPLATE_AGE_MAX_MS, Template, Templates};
 use super::wire::Wire;
 
 /// How the bytes begin, whatever the version.
 const MAGIC: &[u8; 16] = b"tidegate state\r\n";
 
 /// Of the layout.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Bytes of the SHA-256 at the end.
 const CHECKSUM_BYTES: usize = 32;
-
-/// What was not announced or used for this long is not restored. Exporters repeat templates every 30 minutes
-/// at least and are idle for a night at most; after a longer time one is more likely to have been given
-/// another configuration, and data under an old template would become wrong flows.
-pub(super) const RESTORED_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
 /// Bytes of everything. Four million fields of templates, the limit, take 32 MiB; the rest is for their
 /// headers, and for the rates of thousands of exporters.
@@ -203,8 +200,8 @@ impl SavedExporter {
         for (domain_id, Boot { boot_ms, seen_ms }) in self.boots {
             exporter.announced.boots.learn(domain_id, boot_ms.unsigned_abs(), seen_ms);
         }
-        for (key, Rate { interval, seen_ms }) in self.rates {
-            exporter.announced.rates.learn(key, interval, seen_ms);
+        for (key, rate) in self.rates {
+            exporter.announced.rates.learn(key, rate);
         }
         for domain in self.domains {
             domain.restore(&exporter, restored);
@@ -231,6 +228,7 @@ impl SavedExporter {
             bytes.extend(key.domain_id.to_be_bytes());
             bytes.extend(key.sampler_id.to_be_bytes());
             bytes.extend(rate.interval.to_bits().to_be_bytes());
+            bytes.push(rate.algorithm.0);
             bytes.extend(rate.seen_ms.to_be_bytes());
         }
         bytes
@@ -253,8 +251,9 @@ impl SavedExporter {
             rates: read_list(wire, |wire| {
                 let key = RateKey { domain_id: wire.u32()?, sampler_id: wire.u64()? };
                 let interval = f64::from_bits(wire.u64()?);
+                let algorithm = Algorithm(wire.u8()?);
                 let is_rate = interval.is_finite() && interval > 0.0;
-                is_rate.then_some((key, Rate { interval, seen_ms: time(wire)? }))
+                is_rate.then_some((key, Rate { interval, algorithm, seen_ms: time(wire)? }))
             })?,
         })
     }
@@ -333,7 +332,7 @@ impl SavedTemplate {
 /// Whether it was seen lately. A time to come, since the clock was set back, becomes now.
 fn is_current(seen_ms: &mut i64, now_ms: i64) -> bool {
     *seen_ms = now_ms.min(*seen_ms);
-    now_ms - *seen_ms < RESTORED_AGE_MAX_MS
+    now_ms - *seen_ms < TEMPLATE_AGE_MAX_MS
 }
 
 fn count(items: usize) -> [u8; 4] {

@@ -8,7 +8,7 @@ use super::clock::Timing;
 use super::options::unsigned;
 use super::plan::MessageContext;
 use super::records::{Place, Records};
-use super::sampling::Sampling;
+use super::sampling::{Algorithm, Sampling, SamplingFields};
 use super::wire::map_ipv4;
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
@@ -39,18 +39,30 @@ impl Step {
         let timing = &context.timing;
         match self.read {
             Read::Unsigned => self.unsigned(records, chunk),
+            Read::ApplicationId => {
+                self.each(records, chunk, |value| application_id(value).to_le_bytes());
+            }
+            // `LabelStack` reads them all at once.
+            Read::Label => {}
             Read::Address => self.address(records, chunk),
             Read::Text => self.text(records, chunk),
             Read::Direction => self.direction(records, chunk),
             // A rate of 0 is no rate.
-            Read::Rate => rates(place, records, chunk, Sampling::RECORD, |rate| {
+            Read::Rate => rates(place, records, chunk, |rate| {
+                let rate = if context.options.has_little_endian_rates {
+                    swapped(rate, place)
+                } else {
+                    rate
+                };
                 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-                (rate != 0).then_some(rate as f64)
+                (rate != 0).then(|| Sampling::from_record(rate as f64))
             }),
             Read::Sampler if context.rates.is_empty() => {}
-            Read::Sampler => rates(place, records, chunk, Sampling::OPTIONS, |sampler| {
+            Read::Sampler => rates(place, records, chunk, |sampler| {
                 if sampler == 0 { None } else { context.rates.of_sampler(sampler) }
             }),
+            Read::SelectorAlgorithm => self.algorithms(records, chunk, Algorithm::of_selector),
+            Read::SamplerMode => self.algorithms(records, chunk, Algorithm::of_sampler_mode),
             Read::LowByte => {
                 self.each(records, chunk, |value| [value.last().copied().unwrap_or(0)])
             }
@@ -75,16 +87,15 @@ impl Step {
     }
 
     fn uptimes(&self, records: &impl Records, timing: &Timing, chunk: &mut Chunk) {
-        let uptime = |value| u32::try_from(value).unwrap_or(u32::MAX);
         let Some(boot) = self.boot else {
-            let at = |value| timing.at_uptime(uptime(value));
+            let at = |value| timing.at_uptime(value);
             return times(self.column, self.place, records, chunk, at);
         };
         let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<8>();
         let values = records.values(self.place).zip(records.values(boot));
         for (out, (value, boot)) in out.iter_mut().zip(values) {
             let boot_ms = i64::try_from(unsigned(boot)).unwrap_or(0);
-            *out = timing.after_boot(boot_ms, uptime(unsigned(value))).to_le_bytes();
+            *out = timing.after_boot(boot_ms, unsigned(value)).to_le_bytes();
         }
     }
 
@@ -110,8 +121,21 @@ impl Step {
     fn text(&self, records: &impl Records, chunk: &mut Chunk) {
         for (row, value) in records.values(self.place).enumerate() {
             let index = chunk.intern(self.column, &read_text(value));
-            let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<2>();
-            out[row] = index.to_le_bytes();
+            chunk.set(self.column, records.count(), row, index.to_le_bytes());
+        }
+    }
+
+    fn algorithms(
+        &self,
+        records: &impl Records,
+        chunk: &mut Chunk,
+        algorithm_of: impl Fn(u64) -> Algorithm,
+    ) {
+        for (row, value) in records.values(self.place).enumerate() {
+            let index = chunk.intern(self.column, algorithm_of(unsigned(value)).name());
+            if index != 0 {
+                chunk.set(self.column, records.count(), row, index.to_le_bytes());
+            }
         }
     }
 
@@ -167,31 +191,67 @@ fn write_where_unknown(out: &mut [[u8; 16]], addresses: impl Iterator<Item = [u8
     }
 }
 
-/// Writes rate and provenance where `rate_of` knows one. Neighbours mostly have the same value.
+/// Writes what `sampling_of` knows. Neighbours mostly have the same value.
 fn rates(
     place: Place,
     records: &impl Records,
     chunk: &mut Chunk,
-    provenance: &str,
-    rate_of: impl Fn(u64) -> Option<f64>,
+    sampling_of: impl Fn(u64) -> Option<Sampling>,
 ) {
-    let count = records.count();
-    let provenance = chunk.intern(Column::SamplingProvenance, provenance).to_le_bytes();
-    let mut last = (0, rate_of(0));
-    let mut known = vec![false; count];
-    let (out, _) = chunk.extend(Column::SamplingInterval, count).as_chunks_mut::<8>();
+    let mut known = vec![None; records.count()];
+    let mut last = (0, sampling_of(0));
     for_each_unsigned(place, records, |row, value| {
         if last.0 != value {
-            last = (value, rate_of(value));
+            last = (value, sampling_of(value));
         }
-        if let Some(rate) = last.1 {
-            known[row] = true;
-            out[row] = rate.to_le_bytes();
-        }
+        known[row] = last.1;
     });
-    let (out, _) = chunk.extend(Column::SamplingProvenance, count).as_chunks_mut::<2>();
-    for (out, _) in out.iter_mut().zip(known).filter(|(_, known)| *known) {
-        *out = provenance;
+    write_sampling(&known, chunk);
+}
+
+/// Rates that records have in two numbers.
+pub(super) fn ratios(
+    fields: &SamplingFields,
+    records: &impl Records,
+    context: &MessageContext<'_>,
+    chunk: &mut Chunk,
+) {
+    let is_little_endian = context.options.has_little_endian_rates;
+    let sampling_of = |record| {
+        let (_, interval, _) = fields.read(records, record, is_little_endian);
+        interval.filter(|&interval| interval > 0.0).map(Sampling::from_record)
+    };
+    let known: Vec<_> = (0..records.count()).map(sampling_of).collect();
+    write_sampling(&known, chunk);
+}
+
+/// Writes rate and provenance of the rows of which they are known, and the algorithm if it is too.
+fn write_sampling(known: &[Option<Sampling>], chunk: &mut Chunk) {
+    let count = known.len();
+    let mut start = 0;
+    for same in known.chunk_by(PartialEq::eq) {
+        let rows = start..start + same.len();
+        start = rows.end;
+        let Some(sampling) = same[0] else { continue };
+        let (intervals, _) = chunk.extend(Column::SamplingInterval, count).as_chunks_mut::<8>();
+        intervals[rows.clone()].fill(sampling.interval.to_le_bytes());
+        let texts = [
+            (Column::SamplingProvenance, sampling.provenance),
+            (Column::SamplingAlgorithm, sampling.algorithm.name()),
+        ];
+        for (column, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            let index = chunk.intern(column, text).to_le_bytes();
+            let (out, _) = chunk.extend(column, count).as_chunks_mut::<2>();
+            out[rows.clone()].fill(index);
+        }
+    }
+}
+
+/// An integer of which the bytes came the other way round.
+fn swapped(value: u64, place: Place) -> u64 {
+    match place {
+        Place::Fixed { length: length @ 1..=8, .. } => value.swap_bytes() >> (64 - 8 * length),
+        _ => value,
     }
 }
 
@@ -249,6 +309,16 @@ fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(us
                 use_it(row, unsigned(value));
             }
         }
+    }
+}
+
+/// As [`Read::ApplicationId`] says; any integer of up to 8 bytes is itself.
+pub(super) fn application_id(value: &[u8]) -> u64 {
+    match value {
+        [engine, .., _, _, _, _, _, _, _, _] => {
+            unsigned(&value[value.len() - 7..]) | u64::from(*engine) << 56
+        }
+        _ => unsigned(value),
     }
 }
 

@@ -176,12 +176,22 @@ pub struct Tally {
     pub templates: u64,
     /// Template records that were new or differed from the known one.
     pub templates_learned: u64,
+    /// Templates that were forgotten since they were neither announced nor used for a day.
+    pub templates_expired: u64,
     /// sFlow counter samples; they describe the exporter, not traffic.
     pub counter_samples: u64,
     /// sFlow notifications of packets that the exporter discarded.
     pub drop_events: u64,
     /// Records of sFlow samples that were stepped over because no column takes them.
     pub skipped_records: u64,
+    /// Flows that began after they ended; their end is taken for both.
+    pub reversed_flows: u64,
+    /// Values of elements whose length in the template is none that the element can have.
+    pub odd_length_values: u64,
+    /// Values that are structured data (RFC 6313), which no column takes.
+    pub list_values: u64,
+    /// Values that the column `extra` had no room for.
+    pub left_out_values: u64,
     /// Flows whose packet carries another one, by [`Tunnel`].
     pub tunnels: [u64; Tunnel::ALL.len()],
     dropped: [Dropped; REASONS],
@@ -243,9 +253,14 @@ impl Tally {
         self.restarts += other.restarts;
         self.templates += other.templates;
         self.templates_learned += other.templates_learned;
+        self.templates_expired += other.templates_expired;
         self.counter_samples += other.counter_samples;
         self.drop_events += other.drop_events;
         self.skipped_records += other.skipped_records;
+        self.reversed_flows += other.reversed_flows;
+        self.odd_length_values += other.odd_length_values;
+        self.list_values += other.list_values;
+        self.left_out_values += other.left_out_values;
         for (mine, theirs) in self.tunnels.iter_mut().zip(&other.tunnels) {
             *mine += theirs;
         }

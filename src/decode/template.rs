@@ -36,8 +36,26 @@ pub(super) struct Field {
     pub(super) length: u16,
 }
 
+impl Field {
+    /// Whether it is one of these elements of IANA, whose numbers NetFlow v9 shares.
+    pub(super) fn is_iana(&self, ids: &[u16]) -> bool {
+        self.enterprise == 0 && ids.contains(&self.id)
+    }
+
+    /// Whether its length is one of an integer (RFC 7011 section 6.2), or each record's own.
+    pub(super) fn is_integer(&self) -> bool {
+        (1..=8).contains(&self.length) || self.length == VARIABLE_LENGTH
+    }
+}
+
 /// Field length that announces a length in each record, RFC 7011 section 7.
 pub(super) const VARIABLE_LENGTH: u16 = 65_535;
+
+/// What was not announced or used for this long is forgotten, and not restored. Exporters repeat templates
+/// every 30 minutes at least, or announce them once and use them; they are idle for a night at most. After a
+/// longer time one is more likely to have been given another configuration, and data under an old template
+/// would become wrong flows.
+pub(super) const TEMPLATE_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
 /// When a template was last seen is noted again after this, so that most sets only read it.
 const SEEN_REFRESH_MS: u64 = 60_000;
@@ -151,6 +169,19 @@ impl Templates {
         let ids: Vec<u16> =
             table.by_id.iter().filter(|(_, t)| is_meant(t)).map(|(id, _)| *id).collect();
         ids.into_iter().for_each(|id| table.remove(id, &self.counts));
+    }
+
+    /// Forgets templates that were not seen for [`TEMPLATE_AGE_MAX_MS`]; returns how many.
+    pub(super) fn expire(&self, now_ms: i64) -> u64 {
+        let is_old = |template: &Template| now_ms - template.seen_ms() >= TEMPLATE_AGE_MAX_MS;
+        let old: Vec<u16> = self
+            .list()
+            .iter()
+            .filter(|template| is_old(template))
+            .map(|template| template.definition.id)
+            .collect();
+        old.iter().for_each(|id| self.forget(*id));
+        old.len() as u64
     }
 
     /// Every template.

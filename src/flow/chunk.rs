@@ -5,6 +5,7 @@
 //! the first written one are filled with it when needed. Text columns hold an index into the column's
 //! dictionary, whose entry 0 is the empty string.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,8 +25,11 @@ pub struct Chunk {
 #[derive(Debug, Default)]
 struct ColumnData {
     bytes: Vec<u8>,
-    /// Elements of the lists of a list column, row after row, little-endian.
+    /// Elements of the lists of a list column, or indices of the keys of a map column: row after row,
+    /// little-endian.
     items: Vec<u8>,
+    /// Values of a map column, as [`Chunk::values`] gives them.
+    values: Vec<u8>,
     dictionary: Option<Box<Dictionary>>,
 }
 
@@ -55,7 +59,7 @@ impl Chunk {
     pub fn bytes(&self) -> usize {
         let bytes = |column: &ColumnData| {
             let text_bytes = column.dictionary.as_ref().map_or(0, |d| d.text_bytes);
-            column.bytes.len() + column.items.len() + text_bytes
+            column.bytes.len() + column.items.len() + column.values.len() + text_bytes
         };
         self.columns.iter().map(bytes).sum()
     }
@@ -66,8 +70,8 @@ impl Chunk {
         &self.columns[column as usize].bytes
     }
 
-    /// The elements of a list column, those of all rows one after another; [`column`](Self::column) has
-    /// how many each row has, as 16 bits.
+    /// The elements of a list column, or the keys of a map column as 16-bit indices into its dictionary:
+    /// those of all rows one after another. [`column`](Self::column) has how many each row has, as 16 bits.
     #[must_use]
     pub fn items(&self, column: Column) -> &[u8] {
         &self.columns[column as usize].items
@@ -83,11 +87,30 @@ impl Chunk {
         items.iter().skip(start).take(length).map(|item| u32::from_le_bytes(*item))
     }
 
-    /// The dictionary of a text column; index 0 is the empty string.
+    /// The values of a map column, one for each key, as ClickHouse's Native format has texts: the length
+    /// ([`put_length`]) and the bytes.
+    #[must_use]
+    pub fn values(&self, column: Column) -> &[u8] {
+        &self.columns[column as usize].values
+    }
+
+    /// The dictionary of a text or map column; index 0 is the empty string.
     pub fn texts(&self, column: Column) -> impl Iterator<Item = &str> {
         let dictionary = self.columns[column as usize].dictionary.as_ref();
         let texts = dictionary.into_iter().flat_map(|dictionary| &dictionary.texts);
         std::iter::once("").chain(texts.map(|text| &**text))
+    }
+
+    /// The map of a map column in one row.
+    pub fn map(&self, column: Column, row: usize) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        let (counts, _) = self.column(column).as_chunks::<2>();
+        let count = |row: &[u8; 2]| usize::from(u16::from_le_bytes(*row));
+        let start = counts.iter().take(row).map(count).sum();
+        let length = counts.get(row).map_or(0, count);
+        let texts: Vec<&str> = self.texts(column).collect();
+        let (keys, _) = self.items(column).as_chunks::<2>();
+        let keys = keys.iter().map(move |key| texts.get(count(key)).copied().unwrap_or_default());
+        keys.zip(Texts(self.values(column))).skip(start).take(length)
     }
 
     /// The value of a text column in one row.
@@ -112,6 +135,18 @@ impl Chunk {
         let bytes = &mut self.columns[column as usize].bytes;
         bytes.resize(start + count * width, 0);
         &mut bytes[start..]
+    }
+
+    /// Writes one value into row `row` of the next `count`.
+    pub(crate) fn set<const N: usize>(
+        &mut self,
+        column: Column,
+        count: usize,
+        row: usize,
+        value: [u8; N],
+    ) {
+        debug_assert_eq!(column.width_bytes(), N);
+        self.extend(column, count).as_chunks_mut::<N>().0[row] = value;
     }
 
     /// Writes one value into the next `count` rows.
@@ -156,8 +191,28 @@ impl Chunk {
         }
     }
 
+    /// Writes one map into each of the next `count` rows; `fill` puts the entries of one row, whose keys are
+    /// in the dictionary of the column. A column is written once for the rows that are finished next.
+    pub(crate) fn put_maps(
+        &mut self,
+        column: Column,
+        count: usize,
+        mut fill: impl FnMut(usize, &mut MapWriter<'_>),
+    ) {
+        self.extend(column, count);
+        let start = self.rows;
+        let ColumnData { bytes, items, values, .. } = &mut self.columns[column as usize];
+        let (counts, _) = bytes.as_chunks_mut::<2>();
+        for (row, out) in counts[start..].iter_mut().enumerate() {
+            let mut map = MapWriter { keys: items, values, entries: 0 };
+            fill(row, &mut map);
+            *out = map.entries.to_le_bytes();
+        }
+    }
+
     /// The index of `text` in the dictionary of `column`. A chunk has fewer rows than indices, and a
-    /// row adds at most one text to a column, so there is always room.
+    /// row adds at most one text to a text column, so there is always room; of keys of maps there are far
+    /// fewer, and one beyond 65,535 becomes the empty one.
     pub(crate) fn intern(&mut self, column: Column, text: &str) -> u16 {
         self.columns[column as usize].dictionary.get_or_insert_default().intern(text)
     }
@@ -165,6 +220,49 @@ impl Chunk {
     /// Ends `count` rows: what the columns hold for them now counts.
     pub(crate) fn finish(&mut self, count: usize) {
         self.rows += count;
+    }
+}
+
+/// Takes the entries of one row of a map column.
+#[derive(Debug)]
+pub(crate) struct MapWriter<'a> {
+    keys: &'a mut Vec<u8>,
+    values: &'a mut Vec<u8>,
+    entries: u16,
+}
+
+impl MapWriter<'_> {
+    /// Adds an entry; `key` is an index into the dictionary of the column.
+    pub(crate) fn put(&mut self, key: u16, value: &str) {
+        self.keys.extend_from_slice(&key.to_le_bytes());
+        put_length(value.len(), self.values);
+        self.values.extend_from_slice(value.as_bytes());
+        self.entries += 1;
+    }
+}
+
+/// Appends a length as ClickHouse's Native format has it: LEB128.
+pub(crate) fn put_length(mut length: usize, out: &mut Vec<u8>) {
+    while length >= 0x80 {
+        out.push(length.to_le_bytes()[0] | 0x80);
+        length >>= 7;
+    }
+    out.push(length.to_le_bytes()[0]);
+}
+
+/// Texts that [`MapWriter`] has put behind each other.
+struct Texts<'a>(&'a [u8]);
+
+impl<'a> Iterator for Texts<'a> {
+    type Item = Cow<'a, str>;
+
+    fn next(&mut self) -> Option<Cow<'a, str>> {
+        let digits = self.0.iter().position(|byte| byte & 0x80 == 0)? + 1;
+        let (length, rest) = self.0.split_at(digits);
+        let length = length.iter().rev().fold(0, |sum, byte| sum << 7 | usize::from(byte & 0x7f));
+        let (text, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some(String::from_utf8_lossy(text))
     }
 }
 

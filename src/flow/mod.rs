@@ -10,6 +10,7 @@ mod row;
 mod table;
 mod writer;
 
+pub(crate) use chunk::put_length;
 pub use chunk::{CHUNK_ROWS_MAX, Chunk};
 pub use identity::Identity;
 pub use row::Row;

@@ -1,5 +1,6 @@
 //! One flow of a chunk as a JSON object, for `decode`, dead letters and tests.
 
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -80,7 +81,12 @@ impl Serialize for Row<'_> {
                         map.serialize_entry(name, &list)?;
                     }
                 }
-                Kind::TextMap => {}
+                Kind::TextMap => {
+                    let entries: BTreeMap<_, _> = self.chunk.map(column, self.row).collect();
+                    if !entries.is_empty() {
+                        map.serialize_entry(name, &entries)?;
+                    }
+                }
             }
         }
         map.end()

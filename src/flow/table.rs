@@ -7,8 +7,8 @@ use Kind::{
     Address, Float64, Int64, Text, TextMap, Time, UInt8, UInt16, UInt32, UInt32List, UInt64,
 };
 use Read::{
-    Direction, HighByte, LowByte, MicrosBefore, Millis, Ntp, Rate, Sampler, Seconds, Unsigned,
-    Uptime,
+    ApplicationId, Direction, HighByte, Label, LowByte, MicrosBefore, Millis, Ntp, Rate, Sampler,
+    SamplerMode, Seconds, SelectorAlgorithm, Unsigned, Uptime,
 };
 
 /// The ClickHouse type of a column and how a chunk stores it.
@@ -34,7 +34,8 @@ pub enum Kind {
     Text,
     /// `Array(UInt32)`; a chunk stores how many elements a row has, and the elements of all rows.
     UInt32List,
-    /// `Map(LowCardinality(String), String)`.
+    /// `Map(LowCardinality(String), String)`; a chunk stores how many entries a row has, their keys as indices
+    /// into its own dictionary, and their values.
     TextMap,
 }
 
@@ -57,16 +58,15 @@ impl Kind {
         }
     }
 
-    /// Bytes of one row in a chunk; 0 for kinds that no decoder fills.
+    /// Bytes of one row in a chunk, without what rows of different length have elsewhere.
     #[must_use]
     pub const fn width_bytes(self) -> usize {
         match self {
             UInt8 => 1,
-            UInt16 | Text | UInt32List => 2,
+            UInt16 | Text | UInt32List | TextMap => 2,
             UInt32 => 4,
             UInt64 | Int64 | Float64 | Time => 8,
             Address => 16,
-            TextMap => 0,
         }
     }
 }
@@ -79,7 +79,8 @@ pub enum Read {
     /// An IPv4 (4 bytes) or IPv6 (16 bytes) address. All zero means "not known" and yields to the
     /// next source.
     Address,
-    /// Milliseconds of the exporter's uptime (elements 21 and 22).
+    /// Milliseconds of the exporter's uptime (elements 21 and 22). There are exporters that send 8 bytes,
+    /// and milliseconds since 1970 in them.
     Uptime,
     /// Seconds since 1970.
     Seconds,
@@ -96,12 +97,22 @@ pub enum Read {
     Rate,
     /// A sampler whose rate the exporter announces in options records; 0 is none.
     Sampler,
+    /// How packets are chosen, a number of IANA's registry of selector algorithms (RFC 5477 section 8.2.1).
+    SelectorAlgorithm,
+    /// How packets are chosen: 1 deterministic, 2 random.
+    SamplerMode,
     /// UTF-8 text, trailing zero bytes cut.
     Text,
     /// The upper byte of the 16-bit ICMP type and code.
     HighByte,
     /// The lower byte of the 16-bit ICMP type and code.
     LowByte,
+    /// Big-endian; of more than 8 bytes the first, the classification engine, and the last seven, which
+    /// hold the vendor's number, as those are below 2^24, and its id (RFC 6759 section 4.2).
+    ApplicationId,
+    /// A label, experimental bits and bottom of stack: one entry of an MPLS label stack (RFC 3032 section
+    /// 2.1).
+    Label,
 }
 
 /// An information element that fills a column.
@@ -223,9 +234,9 @@ columns! {
     Protocol "protocol" UInt8 [from(4, "protocolIdentifier", Unsigned)] "IP protocol number.";
     TcpFlags "tcpFlags" UInt16 [from(6, "tcpControlBits", Unsigned)] "All TCP flags seen, ORed (RFC 9293 section 3.1).";
     Tos "tos" UInt8 [from(5, "ipClassOfService", Unsigned)] "Type of service or traffic class: DSCP in the upper six bits.";
-    SamplingAlgorithm "samplingAlgorithm" Text [] "How packets were chosen.";
+    SamplingAlgorithm "samplingAlgorithm" Text [from(304, "selectorAlgorithm", SelectorAlgorithm), from(35, "samplingAlgorithm", SamplerMode), from(49, "samplerMode", SamplerMode)] "How packets were chosen: `SystematicCountBasedSampling`, `RandomNOutOfNSampling` and others of RFC 5477 section 8.2.1; empty when the exporter does not say.";
     SamplingInterval "samplingInterval" Float64 [from(34, "samplingInterval", Rate), from(50, "samplerRandomInterval", Rate), from(48, "samplerId", Sampler), from(302, "selectorId", Sampler)] "One packet in this many was looked at; `bytes * samplingInterval` estimates the traffic.";
-    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `options`, `header` or `assumed`.";
+    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `options`, `header`, `fallback` or `assumed`.";
     Application "application" Text [] "Application.";
     SrcLocality "srcLocality" Text [] "`PUBLIC` or `PRIVATE` source.";
     DstLocality "dstLocality" Text [] "`PUBLIC` or `PRIVATE` destination.";
@@ -250,7 +261,13 @@ columns! {
     ForwardingStatus "forwardingStatus" UInt8 [from(89, "forwardingStatus", LowByte)] "Forwarded, dropped or consumed, and why (RFC 7270 section 4.12).";
     IpTtl "ipTtl" UInt8 [from(192, "ipTTL", Unsigned), from(52, "minimumTTL", Unsigned)] "TTL or hop limit.";
     Ipv6FlowLabel "ipv6FlowLabel" UInt32 [from(31, "flowLabelIPv6", Unsigned)] "IPv6 flow label.";
-    MplsLabels "mplsLabels" UInt32List [] "MPLS labels, top first.";
+    MplsLabels "mplsLabels" UInt32List [
+        from(70, "mplsTopLabelStackSection", Label), from(71, "mplsLabelStackSection2", Label),
+        from(72, "mplsLabelStackSection3", Label), from(73, "mplsLabelStackSection4", Label),
+        from(74, "mplsLabelStackSection5", Label), from(75, "mplsLabelStackSection6", Label),
+        from(76, "mplsLabelStackSection7", Label), from(77, "mplsLabelStackSection8", Label),
+        from(78, "mplsLabelStackSection9", Label), from(79, "mplsLabelStackSection10", Label),
+    ] "MPLS labels, top first.";
     IngressVrf "ingressVrf" UInt32 [from(234, "ingressVRFID", Unsigned)] "VRF id on the way in.";
     EgressVrf "egressVrf" UInt32 [from(235, "egressVRFID", Unsigned)] "VRF id on the way out.";
     IngressVrfName "ingressVrfName" Text [] "Name of the VRF on the way in, as the exporter announces it.";
@@ -262,7 +279,7 @@ columns! {
     PostNatDstPort "postNatDstPort" UInt16 [from(228, "postNAPTDestinationTransportPort", Unsigned), from(40004, "NF_F_XLATE_DST_PORT", Unsigned)] "Destination port after NAT.";
     NatEvent "natEvent" UInt8 [from(230, "natEvent", Unsigned)] "NAT event (RFC 8158 section 4.2).";
     FirewallEvent "firewallEvent" UInt8 [from(233, "firewallEvent", Unsigned), from(40005, "NF_F_FW_EVENT", Unsigned)] "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
-    ApplicationId "applicationId" UInt64 [from(95, "applicationId", Unsigned)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
+    ApplicationId "applicationId" UInt64 [from(95, "applicationId", ApplicationId)] "Application id, big-endian: classification engine in the first byte (RFC 6759 section 4).";
     ApplicationName "applicationName" Text [from(96, "applicationName", Read::Text)] "Application name that the exporter gives, in the record or for the applicationId in options records.";
     ReverseBytes "reverseBytes" UInt64 [
         reverse(1, "reverseOctetDeltaCount", Unsigned), reverse(85, "reverseOctetTotalCount", Unsigned),
@@ -272,7 +289,7 @@ columns! {
         reverse(2, "reversePacketDeltaCount", Unsigned), reverse(86, "reversePacketTotalCount", Unsigned),
         from(299, "responderPackets", Unsigned),
     ] "Packets in the reverse direction of a biflow (RFC 5103).";
-    Extra "extra" TextMap [] "Elements without a column of their own.";
+    Extra "extra" TextMap [] "Elements without a column of their own, by name, from receivers with `keep-unknown-elements`.";
 }
 
 impl Column {

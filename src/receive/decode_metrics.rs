@@ -14,21 +14,34 @@ pub struct DecodeMetrics {
 #[derive(Debug)]
 struct ProtocolMetrics {
     datagrams: Counter,
-    flows: Counter,
-    options_records: Counter,
-    lost_records: Counter,
-    lost_datagrams: Counter,
-    late_datagrams: Counter,
-    restarts: Counter,
-    templates_learned: Counter,
-    counter_samples: Counter,
-    drop_events: Counter,
-    skipped_records: Counter,
+    /// By the order of [`COUNTS`].
+    counts: Vec<Counter>,
     /// By [`Tunnel`].
     tunnels: [Counter; Tunnel::ALL.len()],
     /// Count and bytes, by [`DropReason`].
     dropped: Vec<(Counter, Counter)>,
 }
+
+/// A metric, and the number of a tally that it counts.
+type Count = (MetricName, fn(&Tally) -> u64);
+
+const COUNTS: [Count; 15] = [
+    (MetricName::DecodeFlows, |tally| tally.flows),
+    (MetricName::DecodeOptionsRecords, |tally| tally.options_records),
+    (MetricName::DecodeLostRecords, |tally| tally.lost_records),
+    (MetricName::DecodeLostDatagrams, |tally| tally.lost_datagrams),
+    (MetricName::DecodeLateDatagrams, |tally| tally.late_datagrams),
+    (MetricName::DecodeRestarts, |tally| tally.restarts),
+    (MetricName::DecodeTemplatesLearned, |tally| tally.templates_learned),
+    (MetricName::DecodeCounterSamples, |tally| tally.counter_samples),
+    (MetricName::DecodeDropEvents, |tally| tally.drop_events),
+    (MetricName::DecodeSkippedRecords, |tally| tally.skipped_records),
+    (MetricName::DecodeReversedFlows, |tally| tally.reversed_flows),
+    (MetricName::DecodeOddLengthValues, |tally| tally.odd_length_values),
+    (MetricName::DecodeListValues, |tally| tally.list_values),
+    (MetricName::DecodeLeftOutValues, |tally| tally.left_out_values),
+    (MetricName::DecodeTemplatesExpired, |tally| tally.templates_expired),
+];
 
 /// The label of datagrams that are of no protocol.
 const UNKNOWN: &str = "unknown";
@@ -56,16 +69,9 @@ impl DecodeMetrics {
 
 impl ProtocolMetrics {
     fn count(&self, tally: &Tally) {
-        self.flows.increment(tally.flows);
-        self.options_records.increment(tally.options_records);
-        self.lost_records.increment(tally.lost_records);
-        self.lost_datagrams.increment(tally.lost_datagrams);
-        self.late_datagrams.increment(tally.late_datagrams);
-        self.restarts.increment(tally.restarts);
-        self.templates_learned.increment(tally.templates_learned);
-        self.counter_samples.increment(tally.counter_samples);
-        self.drop_events.increment(tally.drop_events);
-        self.skipped_records.increment(tally.skipped_records);
+        for (counter, (_, count)) in self.counts.iter().zip(COUNTS) {
+            counter.increment(count(tally));
+        }
         for (counter, flows) in self.tunnels.iter().zip(tally.tunnels) {
             counter.increment(flows);
         }
@@ -91,16 +97,7 @@ impl ProtocolMetrics {
         });
         Self {
             datagrams: counter(MetricName::DecodeDatagrams),
-            flows: counter(MetricName::DecodeFlows),
-            options_records: counter(MetricName::DecodeOptionsRecords),
-            lost_records: counter(MetricName::DecodeLostRecords),
-            lost_datagrams: counter(MetricName::DecodeLostDatagrams),
-            late_datagrams: counter(MetricName::DecodeLateDatagrams),
-            restarts: counter(MetricName::DecodeRestarts),
-            templates_learned: counter(MetricName::DecodeTemplatesLearned),
-            counter_samples: counter(MetricName::DecodeCounterSamples),
-            drop_events: counter(MetricName::DecodeDropEvents),
-            skipped_records: counter(MetricName::DecodeSkippedRecords),
+            counts: COUNTS.iter().map(|(name, _)| counter(*name)).collect(),
             tunnels: Tunnel::ALL.map(|tunnel| {
                 metrics.counter(MetricName::DecodeTunnelFlows, &[label, tunnel.label()])
             }),

@@ -111,7 +111,7 @@ impl Reader {
                 self.count_kernel_drops();
                 let count =
                     |protocol, tally: &Tally| self.decode_metrics.count_more(protocol, tally);
-                self.decoder.expire_waiting(unix_ms(), count);
+                self.decoder.expire(unix_ms(), count);
             }
         }
         let deadline = Instant::now() + DRAIN_TIME_MAX;

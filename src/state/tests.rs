@@ -1,16 +1,12 @@
 use super::*;
-use crate::decode::{Datagram, Decoder, DecoderOptions, Protocol};
-use crate::flow::{ChunkWriter, Identity};
+use crate::decode::{Datagram, Decoder, DecoderOptions};
+use crate::flow::ChunkWriter;
 use crate::traffic::{Field, IpfixHeader, MessageBuilder};
 
 /// One exporter with two templates.
 fn exporters() -> Arc<Exporters> {
     let exporters = Arc::new(Exporters::default());
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     let header = IpfixHeader { export_time_s: 1, sequence: 0, domain_id: 1 };
     let builder = MessageBuilder::ipfix(header).template(256, &[Field::new(1, 8)]);
     let payload = builder.template(257, &[Field::new(2, 8)]).finish();

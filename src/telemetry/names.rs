@@ -84,6 +84,11 @@ metrics! {
     DecodeCounterSamples "tidegate_decode_counter_samples_total" Counter, ["protocol"] "sFlow counter samples decoded; the last values of each interface are at `/api/v1/interfaces`.";
     DecodeDropEvents "tidegate_decode_drop_events_total" Counter, ["protocol"] "sFlow notifications of packets that exporters discarded.";
     DecodeSkippedRecords "tidegate_decode_skipped_records_total" Counter, ["protocol"] "Records of sFlow samples that no column takes.";
+    DecodeReversedFlows "tidegate_decode_reversed_flows_total" Counter, ["protocol"] "Flows that began after they ended; their end is taken for both.";
+    DecodeOddLengthValues "tidegate_decode_odd_length_values_total" Counter, ["protocol"] "Values of elements with a column, in a length that the element cannot have; stepped over.";
+    DecodeListValues "tidegate_decode_list_values_total" Counter, ["protocol"] "Values that are structured data (RFC 6313); stepped over.";
+    DecodeLeftOutValues "tidegate_decode_left_out_values_total" Counter, ["protocol"] "Values that the column `extra` had no room for: a row has at most 64.";
+    DecodeTemplatesExpired "tidegate_decode_templates_expired_total" Counter, ["protocol"] "Templates that were neither announced nor used for 24 hours.";
     DecodeTunnelFlows "tidegate_decode_tunnel_flows_total" Counter, ["protocol", "tunnel"] "Flows made of a packet header that carries another packet: `gre`, `vxlan` or `ipip`. The row is about the outer packet.";
     DecodeDroppedDatagrams "tidegate_decode_dropped_datagrams_total" Counter, ["protocol", "reason"] "Datagrams of which nothing was decoded.";
     DecodeDroppedSets "tidegate_decode_dropped_sets_total" Counter, ["protocol", "reason"] "Sets, and samples of sFlow, that were not decoded; the rest of their datagram was.";

@@ -1,15 +1,18 @@
 //! The decoder on packets built by hand.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::flow::{ChunkWriter, Column, Identity, Row};
+use crate::flow::{ChunkWriter, Column, Row};
 use crate::traffic::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
 
 use super::*;
 use crate::decode::template::TEMPLATES_PER_EXPORTER_MAX;
 
+mod fields;
 mod names;
+mod sampling;
+mod times;
 
 const NOW_S: u32 = 1_800_000_000;
 const NOW_MS: i64 = NOW_S as i64 * 1_000;
@@ -24,12 +27,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(DecoderOptions::default())
+    }
+
+    fn with(options: DecoderOptions) -> Self {
         let exporters = Arc::new(Exporters::default());
-        let options = DecoderOptions {
-            identity: Identity::default(),
-            protocols: Protocol::ALL.into(),
-            skew_max: Duration::from_secs(1_800),
-        };
         let decoder = Decoder::new(options, Arc::clone(&exporters));
         Self { decoder, exporters, writer: ChunkWriter::new(3), rows: Vec::new() }
     }
@@ -318,15 +320,29 @@ fn sets_wait_for_a_limited_time_and_in_limited_memory() {
     assert_eq!(dropped(&tally), [("no_template", 80 - kept)]);
     assert_eq!(kept, 69, "of 60,064 bytes each");
     let mut expired = Tally::default();
-    bench.decoder.expire_waiting(NOW_MS + WAITING_AGE_MAX_MS, |_, tally| expired.add(tally));
+    bench.decoder.expire(NOW_MS + WAITING_AGE_MAX_MS, |_, tally| expired.add(tally));
     assert_eq!(expired, Tally::default());
-    bench.decoder.expire_waiting(NOW_MS + WAITING_AGE_MAX_MS + 1, |_, tally| expired.add(tally));
+    bench.decoder.expire(NOW_MS + WAITING_AGE_MAX_MS + 1, |_, tally| expired.add(tally));
     assert_eq!(dropped(&expired), [("no_template", kept)]);
     assert_eq!(bench.exporters.waiting(), (0, 0));
     let template = ipfix().template(300, &COUNTERS).finish();
     assert_eq!(bench.decode_at(exporter, NOW_MS, &template).flows, 0);
     let account = bench.exporters.list()[0].account();
     assert_eq!(account.tally.dropped(DropReason::NoTemplate).count, 80);
+}
+
+#[test]
+fn a_template_that_is_neither_announced_nor_used_for_a_day_is_forgotten() {
+    let mut bench = Bench::new();
+    let exporter = [192, 0, 2, 1].into();
+    bench.decode(&ipfix().template(300, &COUNTERS).template(301, &COUNTERS).finish());
+    let day_ms = 86_400_000;
+    bench.decode_at(exporter, NOW_MS + 120_000, &ipfix().data_set(300, &[&[1, 1]]).finish());
+    let mut expired = Tally::default();
+    bench.decoder.expire(NOW_MS + day_ms - 60_001, |_, tally| expired.add(tally));
+    assert_eq!((expired.templates_expired, bench.exporters.template_count()), (0, 2));
+    bench.decoder.expire(NOW_MS + day_ms, |_, tally| expired.add(tally));
+    assert_eq!((expired.templates_expired, bench.exporters.template_count()), (1, 1));
 }
 
 #[test]
@@ -350,74 +366,6 @@ fn an_address_of_zero_yields_to_the_other_family() {
     bench.decode(&ipfix().template(300, &fields).data_set(300, &[&v6, &v4]).finish());
     assert_eq!(bench.column(Column::SrcAddr), ["2001:db8::1", "192.0.2.7"]);
     assert_eq!(bench.column(Column::IpProtocolVersion), [6, 4]);
-}
-
-#[test]
-fn a_rate_in_the_record_wins_and_a_rate_of_zero_is_none() {
-    let mut bench = Bench::new();
-    let message =
-        v9().template(300, &[Field::new(34, 4)]).data_set(300, &[&[0, 0, 0, 100], &[0; 4]]);
-    bench.decode(&message.finish());
-    assert_eq!(bench.column(Column::SamplingInterval), [100.0, 1.0]);
-    assert_eq!(bench.column(Column::SamplingProvenance), ["record", "assumed"]);
-}
-
-/// A v9 exporter announces samplers 1 (1:100) and 2 (1:200), with the router as scope.
-fn announce_samplers() -> MessageBuilder {
-    v9().options_template(
-        400,
-        &[Field::new(1, 4)],
-        &[Field::new(48, 1), Field::new(49, 1), Field::new(50, 4)],
-    )
-    .data_set(400, &[&[0, 0, 0, 0, 1, 2, 0, 0, 0, 100], &[0, 0, 0, 0, 2, 2, 0, 0, 0, 200]])
-}
-
-#[test]
-fn records_that_name_a_sampler_get_its_rate() {
-    let mut bench = Bench::new();
-    bench.decode(&announce_samplers().finish());
-    let data =
-        v9().template(300, &[Field::new(48, 1)]).data_set(300, &[&[1], &[2], &[1], &[7], &[0]]);
-    bench.decode(&data.declare(9).finish());
-    let rates = bench.column(Column::SamplingInterval);
-    assert_eq!(rates[..5], [100.0, 200.0, 100.0, 1.0, 1.0]);
-    let provenance = bench.column(Column::SamplingProvenance);
-    assert_eq!(provenance[..5], ["options", "options", "options", "assumed", "assumed"]);
-}
-
-#[test]
-fn records_that_name_no_sampler_get_the_rate_of_their_domain() {
-    let mut bench = Bench::new();
-    let selector = ipfix()
-        .options_template(400, &[Field::new(149, 4)], &[Field::new(305, 4), Field::new(306, 4)])
-        .data_set(400, &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 63]]);
-    bench.decode(&selector.finish());
-    bench.decode(&ipfix().template(300, &COUNTERS).data_set(300, &[&[1, 1], &[1, 1]]).finish());
-    assert_eq!(bench.column(Column::SamplingInterval), [64.0, 64.0]);
-    assert_eq!(bench.column(Column::SamplingProvenance), ["options", "options"]);
-}
-
-#[test]
-fn a_rate_in_the_record_wins_over_the_sampler() {
-    let mut bench = Bench::new();
-    bench.decode(&announce_samplers().finish());
-    let fields = [Field::new(48, 1), Field::new(34, 2)];
-    bench.decode(&v9().template(300, &fields).data_set(300, &[&[1, 0, 10], &[1, 0, 0]]).finish());
-    assert_eq!(bench.column(Column::SamplingInterval)[..2], [10.0, 100.0]);
-    assert_eq!(bench.column(Column::SamplingProvenance)[..2], ["record", "options"]);
-}
-
-#[test]
-fn scope_fields_of_netflow_v9_are_not_taken_for_elements() {
-    let mut bench = Bench::new();
-    // Scope type 2 is an interface, element 2 a packet count; element 34 behind it is the rate.
-    let message = v9()
-        .options_template(400, &[Field::new(2, 4)], &[Field::new(34, 4), Field::new(35, 1)])
-        .data_set(400, &[&[0, 0, 0, 9, 0, 0, 0, 10, 1]])
-        .template(300, &COUNTERS)
-        .data_set(300, &[&[1, 1], &[1, 1]]);
-    bench.decode(&message.finish());
-    assert_eq!(bench.column(Column::SamplingInterval), [10.0, 10.0]);
 }
 
 #[test]
@@ -468,45 +416,6 @@ fn the_reverse_direction_of_a_biflow_has_columns_of_its_own() {
 }
 
 #[test]
-fn times_of_every_form_are_read() {
-    const NTP_OF_NOW: u64 = (NOW_S as u64 + 2_208_988_800) << 32 | 1 << 31;
-    let millis = NOW_MS.to_be_bytes();
-    let cases: [(u16, &[u8], i64); 4] = [
-        (152, &millis, NOW_MS),
-        (150, &NOW_S.to_be_bytes(), NOW_MS),
-        (154, &NTP_OF_NOW.to_be_bytes(), NOW_MS + 500),
-        (156, &NTP_OF_NOW.to_be_bytes(), NOW_MS + 500),
-    ];
-    for (element, value, expected) in cases {
-        let mut bench = Bench::new();
-        let field = Field::new(element, value.len().try_into().unwrap());
-        bench.decode(&ipfix().template(300, &[field]).data_set(300, &[value]).finish());
-        for column in ["firstSwitched", "deltaSwitched", "lastSwitched"] {
-            assert_eq!(bench.rows[0][column], expected, "element {element}");
-        }
-    }
-}
-
-#[test]
-fn uptimes_of_ipfix_count_from_the_start_that_the_exporter_announced() {
-    let boot_ms = NOW_MS - 3_600_000;
-    let mut bench = Bench::new();
-    let announce = ipfix()
-        .options_template(400, &[Field::new(143, 4)], &[Field::new(160, 8)])
-        .data_set(400, &[&[&[0, 0, 0, 1][..], &boot_ms.to_be_bytes()].concat()])
-        .template(300, &[Field::new(22, 4), Field::new(21, 4)])
-        .data_set(300, &[&[0, 0, 0x75, 0x30, 0, 0, 0xea, 0x60]]);
-    bench.decode(&announce.finish());
-    let own = ipfix()
-        .template(301, &[Field::new(22, 4), Field::new(160, 8)])
-        .data_set(301, &[&[&[0, 0, 0x75, 0x30][..], &(boot_ms - 1).to_be_bytes()].concat()]);
-    bench.decode(&own.finish());
-    let first = bench.column(Column::FirstSwitched);
-    assert_eq!(first, [boot_ms + 30_000, boot_ms + 29_999]);
-    assert_eq!(bench.rows[0]["lastSwitched"], boot_ms + 60_000);
-}
-
-#[test]
 fn a_set_larger_than_a_chunk_goes_on_in_the_next() {
     let mut bench = Bench::new();
     let records: Vec<[u8; 2]> = (0..100).map(|n| [n, 1]).collect();
@@ -528,18 +437,6 @@ fn a_netflow_v5_count_is_checked_against_the_bytes() {
     assert_eq!(dropped(&bench.decode(&datagram)), [("trailing_bytes", 1)]);
     datagram[3] = 0;
     assert_eq!(dropped(&bench.decode(&datagram)), [("bad_count", 1)]);
-}
-
-#[test]
-fn a_netflow_v5_header_tells_the_sampling_rate() {
-    let mut bench = Bench::new();
-    let mut datagram = vec![0; 24 + 48];
-    datagram[..4].copy_from_slice(&[0, 5, 0, 1]);
-    datagram[22..24].copy_from_slice(&[0x40, 100]);
-    bench.decode(&datagram);
-    assert_eq!(bench.rows[0]["samplingInterval"], 100.0);
-    assert_eq!(bench.rows[0]["samplingProvenance"], "header");
-    assert_eq!(bench.rows[0]["samplingAlgorithm"], "SystematicCountBasedSampling");
 }
 
 #[test]

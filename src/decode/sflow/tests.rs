@@ -1,12 +1,12 @@
 //! sFlow datagrams built by hand.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol, Tally};
-use crate::flow::{ChunkWriter, Identity, Row};
+use crate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Tally};
+use crate::flow::{ChunkWriter, Row};
 use crate::traffic::{self, Generator, Spec};
 
 use super::*;
@@ -23,11 +23,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let options = DecoderOptions {
-            identity: Identity::default(),
-            protocols: Protocol::ALL.into(),
-            skew_max: Duration::from_secs(1_800),
-        };
+        let options = DecoderOptions::default();
         let exporters = Arc::new(Exporters::default());
         let decoder = Decoder::new(options, Arc::clone(&exporters));
         Self { decoder, exporters, writer: ChunkWriter::new(3), rows: Vec::new() }

@@ -1,10 +1,10 @@
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::*;
 use crate::decode::exporters::EXPORTERS_MAX;
 use crate::decode::template::{FIELDS_IN_ALL_MAX, FIELDS_MAX, TEMPLATES_PER_EXPORTER_MAX};
 use crate::decode::{Datagram, Decoder, DecoderOptions, Tally};
-use crate::flow::{ChunkWriter, Identity};
+use crate::flow::ChunkWriter;
 use crate::traffic::{self, IpfixHeader, MessageBuilder, V9Header};
 
 const NOW_S: u32 = 1_800_000_000;
@@ -12,11 +12,7 @@ const NOW_MS: i64 = NOW_S as i64 * 1_000;
 const ROUTER: [u8; 4] = [192, 0, 2, 1];
 
 fn decode(exporters: &Arc<Exporters>, address: impl Into<IpAddr>, payload: &[u8]) -> Tally {
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     let mut decoder = Decoder::new(options, Arc::clone(exporters));
     let datagram = Datagram { exporter: address.into(), received_ms: NOW_MS, payload };
     decoder.decode(&datagram, Instant::now(), &mut ChunkWriter::new(10)).1
@@ -91,7 +87,7 @@ fn what_was_announced_comes_back_and_decodes() {
     let tally = decode(&after, ROUTER, &data.finish());
     assert_eq!((tally.flows, tally.drops().count()), (1, 0));
     let exporter = after.get(ROUTER.into(), NOW_MS).unwrap();
-    assert_eq!(exporter.announced.rates.lookup(7, NOW_MS).of_sampler(5), Some(100.0));
+    assert_eq!(exporter.announced.rates.lookup(7, NOW_MS).of_sampler(5).unwrap().interval, 100.0);
     assert_eq!(exporter.announced.boots.of_domain(7), Some(NOW_MS - 5_000));
     // The scope fields of NetFlow v9 are not elements, and the same announcement is a refresh.
     let refresh = v9().options_template(301, &[field(1, 4)], &[field(34, 4)]).finish();
@@ -121,9 +117,9 @@ fn the_count_of_changes_grows_with_what_is_new_and_not_with_refreshes() {
 #[test]
 fn what_is_too_old_is_left_out_and_a_time_to_come_is_now() {
     let bytes = announced().snapshot(NOW_MS).bytes;
-    let (_, result) = restored(&bytes, NOW_MS + RESTORED_AGE_MAX_MS - 1);
+    let (_, result) = restored(&bytes, NOW_MS + TEMPLATE_AGE_MAX_MS - 1);
     assert_eq!(result.unwrap().templates, 5);
-    let (exporters, result) = restored(&bytes, NOW_MS + RESTORED_AGE_MAX_MS);
+    let (exporters, result) = restored(&bytes, NOW_MS + TEMPLATE_AGE_MAX_MS);
     assert_eq!(result, Ok(Restored { expired: 5, ..Restored::default() }));
     assert_eq!(exporters.count(), 0);
     let (exporters, result) = restored(&bytes, NOW_MS - 3_600_000);
@@ -152,8 +148,8 @@ fn no_truncation_and_no_flipped_bit_is_taken_for_a_state() {
         assert_eq!(exporters.count(), 0);
     }
     assert_eq!(restored(&[&bytes[..], &[0]].concat(), NOW_MS).1, Err(RestoreError::Damaged));
-    let newer = [&MAGIC[..], &2_u16.to_be_bytes(), b"whatever comes then"].concat();
-    assert_eq!(restored(&newer, NOW_MS).1, Err(RestoreError::OtherVersion(2)));
+    let newer = [&MAGIC[..], &(VERSION + 1).to_be_bytes(), b"whatever comes then"].concat();
+    assert_eq!(restored(&newer, NOW_MS).1, Err(RestoreError::OtherVersion(VERSION + 1)));
 }
 
 /// Made by somebody who can make checksums.
@@ -219,7 +215,7 @@ fn limits_hold_for_restored_templates_too() {
     let rates = |address| SavedExporter {
         rates: (0..600)
             .map(|sampler_id| {
-                let rate = Rate { interval: 2.0, seen_ms: NOW_MS };
+                let rate = Rate { interval: 2.0, algorithm: Algorithm(1), seen_ms: NOW_MS };
                 (RateKey { domain_id: 1, sampler_id }, rate)
             })
             .collect(),

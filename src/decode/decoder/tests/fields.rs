@@ -1,0 +1,96 @@
+//! Columns that take some thought, and what has no column.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn the_type_of_icmp_is_in_the_port_when_no_field_has_it() {
+    let mut bench = Bench::new();
+    let fields = [Field::new(4, 1), Field::new(11, 2)];
+    let records: [&[u8]; 4] = [&[1, 8, 0], &[58, 135, 1], &[6, 8, 0], &[1, 0, 0]];
+    bench.decode(&v9().template(300, &fields).data_set(300, &records).finish());
+    let none = Value::Null;
+    assert_eq!(bench.column(Column::IcmpType), [json!(8), json!(135), none.clone(), none.clone()]);
+    assert_eq!(bench.column(Column::IcmpCode), [none.clone(), json!(1), none.clone(), none]);
+    let mut bench = Bench::new();
+    let fields = [Field::new(4, 1), Field::new(11, 2), Field::new(32, 2)];
+    bench.decode(&v9().template(300, &fields).data_set(300, &[&[1, 8, 0, 3, 1]]).finish());
+    assert_eq!(bench.column(Column::IcmpType), [3], "its own field wins");
+}
+
+#[test]
+fn a_label_stack_ends_at_its_bottom_or_where_nothing_is() {
+    let mut bench = Bench::new();
+    let fields = [Field::new(70, 3), Field::new(71, 3), Field::new(72, 3)];
+    let label = |label: u32, bottom: u8| {
+        let [_, high, middle, low] = (label << 4).to_be_bytes();
+        [high, middle, low | bottom]
+    };
+    let bottom = [label(16_001, 0), label(0, 1), label(9, 0)].concat();
+    let open = [label(1_048_575, 0), label(7, 0), [0; 3]].concat();
+    let none = vec![0; 9];
+    bench.decode(&ipfix().template(300, &fields).data_set(300, &[&bottom, &open, &none]).finish());
+    let labels = bench.column(Column::MplsLabels);
+    assert_eq!(labels, [json!([16_001, 0]), json!([1_048_575, 7]), Value::Null]);
+}
+
+#[test]
+fn an_application_of_a_vendor_keeps_engine_vendor_and_id() {
+    let mut bench = Bench::new();
+    // Engine 20: a number of the vendor 35632 (RFC 6759 section 4.2), 9 bytes.
+    let id = [20, 0, 0, 0x8b, 0x30, 0, 0, 1, 2];
+    let names = ipfix()
+        .options_template(400, &[Field::new(95, u16::MAX)], &[Field::new(96, u16::MAX)])
+        .data_set(400, &[&[&variable_length(&id)[..], &variable_length(b"chess")].concat()]);
+    bench.decode(&names.finish());
+    bench.decode(&ipfix().template(300, &[Field::new(95, 9)]).data_set(300, &[&id]).finish());
+    assert_eq!(bench.column(Column::ApplicationId), [0x1400_8b30_0000_0102_u64]);
+    assert_eq!(bench.column(Column::ApplicationName), ["chess"]);
+}
+
+#[test]
+fn elements_without_a_column_are_kept_where_the_receiver_says_so() {
+    let fields = [
+        Field::new(1, 1),
+        Field::new(245, 2),               // dot1qCustomerVlanId
+        Field::new(210, 1),               // paddingOctets
+        Field::enterprise(999_999, 7, 2), // nobody's
+        Field::new(371, u16::MAX),        // userName
+    ];
+    let record = |user: &[u8]| [&[5, 0, 42, 0, 0xab, 0xcd][..], &variable_length(user)].concat();
+    let records = [record(b"alice"), record(b"")];
+    let message = ipfix().template(300, &fields).data_set(300, &[&records[0], &records[1]]);
+    for keep_unknown_elements in [true, false] {
+        let options = DecoderOptions { keep_unknown_elements, ..DecoderOptions::default() };
+        let mut bench = Bench::with(options);
+        bench.decode(&message.clone().finish());
+        let expected = [
+            json!({"dot1qCustomerVlanId": "42", "999999/7": "0xabcd", "userName": "alice"}),
+            json!({"dot1qCustomerVlanId": "42", "999999/7": "0xabcd"}),
+        ];
+        let expected = if keep_unknown_elements { expected } else { [Value::Null, Value::Null] };
+        assert_eq!(bench.column(Column::Extra), expected);
+    }
+}
+
+#[test]
+fn a_row_keeps_a_limited_number_of_elements_and_the_others_are_counted() {
+    let options = DecoderOptions { keep_unknown_elements: true, ..DecoderOptions::default() };
+    let mut bench = Bench::with(options);
+    let fields: Vec<_> = (1..=70).map(|id| Field::enterprise(999_999, id, 1)).collect();
+    let tally = bench.decode(&ipfix().template(300, &fields).data_set(300, &[&[1; 70]]).finish());
+    assert_eq!(tally.left_out_values, 6);
+    assert_eq!(bench.column(Column::Extra)[0].as_object().unwrap().len(), 64);
+}
+
+#[test]
+fn values_that_are_stepped_over_though_they_mean_something_are_counted() {
+    let mut bench = Bench::new();
+    // A packet count of nine bytes, and a basicList.
+    let fields = [Field::new(1, 1), Field::new(2, 9), Field::new(291, u16::MAX)];
+    let record = [&[1; 10][..], &variable_length(&[255, 0, 1, 0, 1, 7])].concat();
+    let records: [&[u8]; 2] = [&record, &record];
+    let tally = bench.decode(&ipfix().template(300, &fields).data_set(300, &records).finish());
+    assert_eq!((tally.flows, tally.odd_length_values, tally.list_values), (2, 2, 2));
+}

@@ -1,0 +1,221 @@
+//! The sampling rates that an exporter announced.
+//!
+//! Shared by all readers; a message looks at the rates as they were when it came, and a change copies them.
+//! An entry that is not announced any more expires, so that a rate that was switched off does not scale
+//! traffic for ever.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::options::REFRESH_MS;
+use super::sampling::{Algorithm, Sampling};
+
+/// Rates of one exporter. A chassis announces one for each sampler and line card.
+const RATES_MAX: usize = 512;
+
+/// A rate counts for this long after it was announced. Devices announce at least every 30 minutes.
+const AGE_MAX_MS: i64 = 3_600_000;
+
+/// Which packets a rate is for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct RateKey {
+    pub(super) domain_id: u32,
+    /// samplerId (48) or selectorId (302); 0 when the options record names none.
+    pub(super) sampler_id: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    /// One packet in so many; 0 when the sampler looks at none.
+    pub(super) interval: f64,
+    pub(super) algorithm: Algorithm,
+    pub(super) seen_ms: i64,
+}
+
+type Rates = HashMap<RateKey, Rate>;
+
+/// The sampling rates of one exporter.
+#[derive(Debug, Default)]
+pub(super) struct SamplingRates {
+    rates: RwLock<Arc<Rates>>,
+    changes: Arc<AtomicU64>,
+}
+
+/// The rates at one moment, for the records of one message.
+#[derive(Debug, Default)]
+pub(super) struct RateLookup {
+    rates: Arc<Rates>,
+    domain_id: u32,
+    now_ms: i64,
+}
+
+impl SamplingRates {
+    /// No rates; what comes is counted in `changes`.
+    pub(super) fn new(changes: Arc<AtomicU64>) -> Self {
+        Self { rates: RwLock::default(), changes }
+    }
+
+    pub(super) fn lookup(&self, domain_id: u32, now_ms: i64) -> RateLookup {
+        RateLookup { rates: self.current(), domain_id, now_ms }
+    }
+
+    /// Every rate that still counts.
+    pub(super) fn list(&self, now_ms: i64) -> Vec<(RateKey, Rate)> {
+        let rates = self.current();
+        let current = rates.iter().filter(|(_, rate)| rate.is_current(now_ms));
+        current.map(|(key, rate)| (*key, *rate)).collect()
+    }
+
+    fn current(&self) -> Arc<Rates> {
+        Arc::clone(&self.rates.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes a rate. An interval of 0 takes it back. Returns whether there was room.
+    pub(super) fn learn(&self, key: RateKey, rate: Rate) -> bool {
+        let now_ms = rate.seen_ms;
+        let known = self.current().get(&key).copied();
+        let is_same = known.is_some_and(|known| known.says_the_same(&rate));
+        let is_fresh = known.is_some_and(|known| now_ms - known.seen_ms < REFRESH_MS);
+        if is_same && is_fresh || known.is_none() && rate.interval == 0.0 {
+            return true;
+        }
+        let mut shared = self.rates.write().unwrap_or_else(PoisonError::into_inner);
+        let rates = Arc::make_mut(&mut shared);
+        if rate.interval == 0.0 {
+            rates.remove(&key);
+            self.changes.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        if rates.len() >= RATES_MAX {
+            rates.retain(|_, rate| rate.is_current(now_ms));
+        }
+        let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
+        if has_room {
+            rates.insert(key, rate);
+        }
+        if has_room && !is_same {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+}
+
+impl RateLookup {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rates.is_empty()
+    }
+
+    /// The rate of a sampler: of this domain, else of another one if all that have the sampler agree
+    /// (there are devices that send options under another source id than flows).
+    pub(super) fn of_sampler(&self, sampler_id: u64) -> Option<Sampling> {
+        let key = RateKey { domain_id: self.domain_id, sampler_id };
+        self.get(key).or_else(|| self.the_only(|key| key.sampler_id == sampler_id))
+    }
+
+    /// The rate of records that name no sampler: what the domain announced without one, else the only
+    /// rate of the domain, else the only rate of the exporter.
+    pub(super) fn of_domain(&self) -> Option<Sampling> {
+        if self.rates.is_empty() {
+            return None;
+        }
+        self.get(RateKey { domain_id: self.domain_id, sampler_id: 0 })
+            .or_else(|| self.the_only(|key| key.domain_id == self.domain_id))
+            .or_else(|| self.the_only(|_| true))
+    }
+
+    fn get(&self, key: RateKey) -> Option<Sampling> {
+        self.rates.get(&key).filter(|rate| self.is_current(rate)).map(Rate::sampling)
+    }
+
+    /// The rate that all matching entries agree on.
+    fn the_only(&self, is_meant: impl Fn(&RateKey) -> bool) -> Option<Sampling> {
+        let current = self.rates.iter().filter(|(_, rate)| self.is_current(rate));
+        let mut meant = current.filter(|(key, _)| is_meant(key)).map(|(_, rate)| rate);
+        let first = meant.next()?;
+        meant.all(|rate| rate.interval == first.interval).then(|| first.sampling())
+    }
+
+    fn is_current(&self, rate: &Rate) -> bool {
+        rate.is_current(self.now_ms)
+    }
+}
+
+impl Rate {
+    fn is_current(&self, now_ms: i64) -> bool {
+        now_ms - self.seen_ms < AGE_MAX_MS
+    }
+
+    fn says_the_same(&self, other: &Self) -> bool {
+        (self.interval, self.algorithm) == (other.interval, other.algorithm)
+    }
+
+    fn sampling(&self) -> Sampling {
+        Sampling::from_options(self.interval, self.algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(domain_id: u32, sampler_id: u64) -> RateKey {
+        RateKey { domain_id, sampler_id }
+    }
+
+    fn rate(interval: f64, seen_ms: i64) -> Rate {
+        Rate { interval, algorithm: Algorithm::default(), seen_ms }
+    }
+
+    fn of_sampler(rates: &SamplingRates, domain_id: u32, now_ms: i64, id: u64) -> Option<f64> {
+        rates.lookup(domain_id, now_ms).of_sampler(id).map(|sampling| sampling.interval)
+    }
+
+    fn of_domain(rates: &SamplingRates, domain_id: u32) -> Option<f64> {
+        rates.lookup(domain_id, 0).of_domain().map(|sampling| sampling.interval)
+    }
+
+    #[test]
+    fn a_sampler_of_the_own_domain_wins_and_another_domain_helps_out() {
+        let rates = SamplingRates::default();
+        rates.learn(key(1, 5), rate(100.0, 0));
+        rates.learn(key(2, 5), rate(200.0, 0));
+        rates.learn(key(2, 6), rate(300.0, 0));
+        assert_eq!(of_sampler(&rates, 1, 0, 5), Some(100.0));
+        assert_eq!(of_sampler(&rates, 1, 0, 6), Some(300.0));
+        assert_eq!(of_sampler(&rates, 3, 0, 5), None, "the others disagree");
+        assert_eq!(of_sampler(&rates, 1, 0, 7), None);
+    }
+
+    #[test]
+    fn records_without_a_sampler_get_the_only_rate_there_is() {
+        let rates = SamplingRates::default();
+        assert_eq!(of_domain(&rates, 1), None);
+        rates.learn(key(1, 5), rate(100.0, 0));
+        assert_eq!(of_domain(&rates, 1), Some(100.0));
+        assert_eq!(of_domain(&rates, 9), Some(100.0));
+        rates.learn(key(1, 6), rate(200.0, 0));
+        assert_eq!(of_domain(&rates, 1), None, "two samplers, no telling which");
+        rates.learn(key(1, 0), rate(300.0, 0));
+        assert_eq!(of_domain(&rates, 1), Some(300.0));
+    }
+
+    #[test]
+    fn a_rate_expires_when_it_is_not_announced_again_and_0_takes_it_back() {
+        let rates = SamplingRates::default();
+        rates.learn(key(1, 5), rate(100.0, 0));
+        assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS - 1, 5), Some(100.0));
+        assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS, 5), None);
+        rates.learn(key(1, 5), rate(100.0, AGE_MAX_MS));
+        assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS, 5), Some(100.0));
+        rates.learn(key(1, 5), rate(0.0, AGE_MAX_MS));
+        assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS, 5), None);
+    }
+
+    #[test]
+    fn an_exporter_has_a_limited_number_of_rates() {
+        let rates = SamplingRates::default();
+        let learned = (0..RATES_MAX as u64 + 3).filter(|&id| rates.learn(key(1, id), rate(2.0, 0)));
+        assert_eq!(learned.count(), RATES_MAX);
+    }
+}
