@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::flow::{ChunkWriter, Identity};
 
+use super::account::Received;
 use super::exporters::{EXPORTERS_MAX, Exporter, Exporters, SequenceKey};
 use super::interfaces::Interfaces;
 use super::message::MessageReader;
@@ -133,10 +134,20 @@ impl Decoder {
             peer,
             output: Output { writer, tally: &mut tally, segments },
             records_are_known: true,
+            domain: None,
+            clock_skew_ms: None,
             sflow,
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
-        exporter.note(datagram.received_ms, datagram.payload.len(), &tally);
+        let (domain, clock_skew_ms) = (reader.domain, reader.clock_skew_ms);
+        exporter.note(&Received {
+            received_ms: datagram.received_ms,
+            bytes: datagram.payload.len(),
+            protocol,
+            domain,
+            clock_skew_ms,
+            tally: &tally,
+        });
         (protocol, tally)
     }
 

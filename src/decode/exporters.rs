@@ -5,8 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::account::{Account, Received};
 use super::interfaces::{Interface, Interfaces};
 use super::options::Announced;
+use super::rates::AnnouncedRate;
 use super::sequence::{Observed, Sequence};
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
@@ -27,17 +29,6 @@ const EXPIRY_INTERVAL_MS: i64 = 60_000;
 
 /// Observation domains of one exporter. A chassis has one per line card or VRF.
 const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
-
-/// What one exporter sent and what became of it.
-#[derive(Clone, Debug, Default)]
-pub struct Account {
-    /// Datagrams received.
-    pub datagrams: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Everything that decoding them gave.
-    pub tally: Tally,
-}
 
 /// One address that sent datagrams.
 #[derive(Debug)]
@@ -291,17 +282,29 @@ impl Exporter {
         self.interfaces.count()
     }
 
+    /// The sampling rates that it announced and that still count at `now_ms`.
+    #[must_use]
+    pub fn announced_rates(&self, now_ms: i64) -> Vec<AnnouncedRate> {
+        let rates = self.announced.rates.list(now_ms);
+        let mut rates: Vec<_> = rates.iter().map(AnnouncedRate::of).collect();
+        rates.sort_by_key(|rate| (rate.domain_id, rate.sampler_id));
+        rates
+    }
+
+    /// What it counts of itself: domain, IANA's name of the element, number.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<(u32, &'static str, u64)> {
+        self.announced.statistics.list()
+    }
+
     pub(super) fn known_interfaces(&self) -> &Interfaces {
         &self.interfaces
     }
 
     /// Adds one datagram to its account.
-    pub(super) fn note(&self, received_ms: i64, bytes: usize, tally: &Tally) {
-        self.last_seen_ms.store(received_ms, Ordering::Relaxed);
-        let mut account = self.lock_account();
-        account.datagrams += 1;
-        account.bytes += bytes as u64;
-        account.tally.add(tally);
+    pub(super) fn note(&self, entry: &Received<'_>) {
+        self.last_seen_ms.store(entry.received_ms, Ordering::Relaxed);
+        self.lock_account().add(entry);
     }
 
     /// Notes the number of a message; with too many sequences the ones beyond are not watched.

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::elements::{DataType, registry};
 use crate::flow::{COLUMNS, Chunk, Column};
 
+use super::interface_names::INTERFACE_NAMES;
 use super::options::unsigned;
 use super::records::{Place, Records};
 use super::section;
@@ -72,7 +73,8 @@ fn has_no_column(field: &Field) -> bool {
         let mut sources = COLUMNS.iter().flat_map(|column| column.sources);
         sources.any(|source| (source.enterprise, source.id) == (field.enterprise, field.id))
     };
-    !field.is_iana(&[PADDING]) && !section::is_section(field) && !is_source()
+    let is_known = field.is_iana(&[PADDING]) || field.is_iana(&INTERFACE_NAMES);
+    !is_known && !section::is_section(field) && !is_source()
 }
 
 impl Entry {

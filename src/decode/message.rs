@@ -33,6 +33,10 @@ pub(super) struct MessageReader<'a> {
     pub(super) now: Instant,
     pub(super) peer: &'a mut Peer,
     pub(super) output: Output<'a>,
+    /// Of the last message.
+    pub(super) domain: Option<(Protocol, u32)>,
+    /// How far the exporter's clock is behind, milliseconds, by the last message that tells it.
+    pub(super) clock_skew_ms: Option<i64>,
     /// Every record of the message was decoded, and no other.
     pub(super) records_are_known: bool,
     pub(super) sflow: &'a mut sflow::Scratch,
@@ -40,17 +44,19 @@ pub(super) struct MessageReader<'a> {
 
 impl<'a> MessageReader<'a> {
     /// The times of a message by the exporter's clock.
-    pub(super) fn timing(&self, export_ms: i64, uptime_ms: Option<u32>) -> Timing {
+    pub(super) fn timing(&mut self, export_ms: i64, uptime_ms: Option<u32>) -> Timing {
+        self.clock_skew_ms = Some(self.received_ms - export_ms);
         Timing::new(export_ms, self.received_ms, uptime_ms, self.options.skew_max)
     }
 
     /// The context of a message, with what options records announced.
     pub(super) fn context(
-        &self,
+        &mut self,
         protocol: Protocol,
         domain_id: u32,
         timing: Timing,
     ) -> MessageContext<'a> {
+        self.domain = Some((protocol, domain_id));
         let mut context = MessageContext {
             protocol,
             exporter_addr: self.exporter_addr,

@@ -5,11 +5,13 @@
 //! not do. A bad set or sample costs itself, not the datagram; everything that is not decoded is tallied under
 //! a [`DropReason`], and added to the exporter's own account in [`Exporters`].
 
+mod account;
 mod clock;
 mod decoder;
 mod derived;
 mod exporters;
 mod extra;
+mod interface_names;
 mod interfaces;
 mod ipfix;
 mod labels;
@@ -27,6 +29,7 @@ mod section;
 mod sequence;
 mod sflow;
 mod state;
+mod statistics;
 mod steps;
 mod tally;
 mod template;
@@ -34,10 +37,12 @@ mod template_set;
 mod waiting;
 mod wire;
 
+pub use account::{Account, PerSecond};
 pub use clock::Timing;
 pub use decoder::{Datagram, Decoder, DecoderOptions};
-pub use exporters::{Account, Exporter, Exporters};
+pub use exporters::{Exporter, Exporters};
 pub use interfaces::{Interface, InterfaceCounters, InterfaceKey};
 pub use packet::Tunnel;
+pub use rates::AnnouncedRate;
 pub use state::{RestoreError, Restored, STATE_BYTES_MAX, Snapshot};
 pub use tally::{DropReason, DropScope, Protocol, Tally};

@@ -1,5 +1,5 @@
 //! What an exporter says about itself in records of options templates: its sampling rates (`rates.rs`),
-//! when it started, and its names (`names.rs`).
+//! when it started, its names (`names.rs`) and what it counts of itself (`statistics.rs`).
 //!
 //! Kept per exporter and shared by all readers.
 
@@ -11,6 +11,7 @@ use super::names::{Names, NamesReader};
 use super::rates::{Rate, RateKey, SamplingRates};
 use super::records::{Place, Records, Shape};
 use super::sampling::SamplingFields;
+use super::statistics::{Statistics, StatisticsReader};
 use super::template::Field;
 
 /// Observation domains of one exporter whose start is kept; as many as may have templates.
@@ -32,6 +33,7 @@ pub(super) struct Announced {
     pub(super) rates: SamplingRates,
     pub(super) boots: BootTimes,
     pub(super) names: Names,
+    pub(super) statistics: Statistics,
 }
 
 /// When the exporter started, by observation domain: systemInitTimeMilliseconds (160).
@@ -48,6 +50,7 @@ impl Announced {
             rates: SamplingRates::new(Arc::clone(changes)),
             boots: BootTimes { changes: Arc::clone(changes), ..BootTimes::default() },
             names: Names::new(Arc::clone(name_bytes)),
+            statistics: Statistics::default(),
         }
     }
 }
@@ -93,6 +96,7 @@ pub(super) struct OptionsReader {
     /// systemInitTimeMilliseconds (160).
     boot: Option<Place>,
     names: NamesReader,
+    statistics: StatisticsReader,
 }
 
 impl OptionsReader {
@@ -103,6 +107,7 @@ impl OptionsReader {
             sampling: SamplingFields::of(fields, &places),
             boot: boot_place(fields, &places),
             names: NamesReader::compile(fields, &places),
+            statistics: StatisticsReader::compile(fields, &places),
         }
     }
 
@@ -116,6 +121,7 @@ impl OptionsReader {
         has_little_endian_rates: bool,
     ) -> bool {
         let mut has_room = self.names.learn(records, &announced.names, domain_id, now_ms);
+        has_room &= self.statistics.learn(records, &announced.statistics, domain_id);
         if let Some(boot) = self.boot {
             for record in 0..records.count() {
                 let boot_ms = unsigned(records.value(record, boot));

@@ -11,6 +11,7 @@ use super::clock::Timing;
 use super::decoder::DecoderOptions;
 use super::derived::Derived;
 use super::extra::Extra;
+use super::interface_names;
 use super::labels::LabelStack;
 use super::names::NameLookup;
 use super::options::{Announced, boot_place};
@@ -87,7 +88,8 @@ impl Plan {
         let (shape, places) = Shape::of(fields);
         let boot = boot_place(fields, &places);
         let steps_of = |&column| steps_for(column, fields, &places, boot);
-        let steps: Vec<_> = Column::ALL.iter().flat_map(steps_of).collect();
+        let mut steps: Vec<_> = Column::ALL.iter().flat_map(steps_of).collect();
+        steps.extend(interface_names::steps(fields, &places));
         let section = Section::of(fields, &places);
         let has = |column| steps.iter().any(|step: &Step| step.column == column);
         let derived = Derived::of(fields, &places, has);

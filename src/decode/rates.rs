@@ -33,6 +33,27 @@ pub(super) struct Rate {
     pub(super) seen_ms: i64,
 }
 
+/// A rate that an exporter announced, for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AnnouncedRate {
+    /// Observation domain or source id.
+    pub domain_id: u32,
+    /// The sampler or selector; 0 when the options record named none.
+    pub sampler_id: u64,
+    /// One packet in so many.
+    pub interval: f64,
+    /// How packets are chosen, as the column `samplingAlgorithm` has it.
+    pub algorithm: &'static str,
+}
+
+impl AnnouncedRate {
+    pub(super) fn of((key, rate): &(RateKey, Rate)) -> Self {
+        let RateKey { domain_id, sampler_id } = *key;
+        let (interval, algorithm) = (rate.interval, rate.algorithm.name());
+        Self { domain_id, sampler_id, interval, algorithm }
+    }
+}
+
 type Rates = HashMap<RateKey, Rate>;
 
 /// The sampling rates of one exporter.

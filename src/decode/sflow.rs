@@ -13,6 +13,7 @@ mod xdr;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::clock::Timing;
 use super::exporters::SequenceKey;
 use super::message::MessageReader;
 use super::sampling::Sampling;
@@ -124,7 +125,8 @@ fn read_sample(format: u32, sample: &[u8], source: (IpAddr, u32), reader: &mut M
 
 fn write_flows(agent: IpAddr, sub_agent: u32, reader: &mut MessageReader<'_>) {
     // The wire has no export time: uptime alone does not say when it was.
-    let timing = reader.timing(reader.received_ms, None);
+    let received_ms = reader.received_ms;
+    let timing = Timing::new(received_ms, received_ms, None, reader.options.skew_max);
     let mut context = reader.context(Protocol::Sflow, sub_agent, timing);
     context.sampling = Sampling { provenance: Sampling::RECORD, ..Sampling::ASSUMED };
     let Scratch { samples, agent: known, agent_text } = &mut *reader.sflow;

@@ -8,7 +8,7 @@ use super::packet::Tunnel;
 use super::sequence::Observed;
 
 /// A flow export protocol, told apart by the datagram's version word.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Protocol {
     /// NetFlow version 1.
     NetflowV1,

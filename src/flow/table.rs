@@ -195,12 +195,12 @@ columns! {
         from(151, "flowEndSeconds", Seconds), from(159, "flowEndDeltaMicroseconds", MicrosBefore),
     ] "When the last packet of the flow was seen.";
     InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
-    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface, as the exporter announces it.";
-    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface, as the exporter announces it.";
+    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface, as the exporter says it: in the record (82 behind the interface) or in options records.";
+    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface, as the exporter says it: in the record (83 behind the interface) or in options records.";
     InputSnmpIfSpeed "inputSnmpIfSpeed" UInt32 [] "Speed of the input interface, Mbit/s.";
     OutputSnmp "outputSnmp" UInt32 [from(14, "egressInterface", Unsigned), from(253, "egressPhysicalInterface", Unsigned)] "ifIndex of the output interface.";
-    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface, as the exporter announces it.";
-    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface, as the exporter announces it.";
+    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface, as the exporter says it: in the record (82 behind the interface) or in options records.";
+    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface, as the exporter says it: in the record (83 behind the interface) or in options records.";
     OutputSnmpIfSpeed "outputSnmpIfSpeed" UInt32 [] "Speed of the output interface, Mbit/s.";
     SrcAs "srcAs" UInt32 [from(16, "bgpSourceAsNumber", Unsigned)] "AS number of the source.";
     SrcAsOrg "srcAsOrg" Text [] "Name of the source's AS.";

@@ -1,8 +1,10 @@
 //! The read-only API.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Exporter, Exporters, Interface};
+use crate::decode::{Account, AnnouncedRate, Exporter, Exporters, Interface, Protocol};
 use crate::sink::RowDropReason;
 
 use super::routes::{Phase, View};
@@ -33,32 +35,82 @@ pub(super) fn status(view: &View) -> Value {
 }
 
 /// `/api/v1/exporters`, the one that sent most first.
-pub(super) fn exporters(exporters: &Exporters) -> Value {
-    let mut list: Vec<_> =
-        exporters.list().iter().map(|e| (e.account().datagrams, exporter(e))).collect();
-    list.sort_by_key(|(datagrams, _)| std::cmp::Reverse(*datagrams));
-    list.into_iter().map(|(_, exporter)| exporter).collect()
+pub(super) fn exporters(exporters: &Exporters, now_ms: i64) -> Value {
+    let all = exporters.list();
+    let mut list: Vec<_> = all.iter().map(|exporter| (exporter, exporter.account())).collect();
+    list.sort_by_key(|(_, account)| std::cmp::Reverse(account.datagrams));
+    list.iter().map(|(it, account)| exporter(it, account, now_ms)).collect()
 }
 
-fn exporter(exporter: &Exporter) -> Value {
-    let account = exporter.account();
+fn exporter(exporter: &Exporter, account: &Account, now_ms: i64) -> Value {
+    let protocols: Map<String, Value> = Protocol::ALL
+        .iter()
+        .map(|&protocol| (protocol, account.by_protocol[protocol as usize]))
+        .filter(|(_, datagrams)| *datagrams > 0)
+        .map(|(protocol, datagrams)| (protocol.label().to_owned(), datagrams.into()))
+        .collect();
+    let rates = account.per_second(now_ms);
     json!({
         "address": exporter.address().to_string(),
+        "firstSeenMs": account.first_seen_ms,
         "lastSeenMs": exporter.last_seen_ms(),
+        "protocols": protocols,
+        "domains": domains(account),
         "datagrams": account.datagrams,
+        "datagramsPerSecond": rates.datagrams,
         "bytes": account.bytes,
+        "bytesPerSecond": rates.bytes,
         "flows": account.tally.flows,
+        "flowsPerSecond": rates.flows,
         "optionsRecords": account.tally.options_records,
         "lostRecords": account.tally.lost_records,
         "lostDatagrams": account.tally.lost_datagrams,
         "lateDatagrams": account.tally.late_datagrams,
         "restarts": account.tally.restarts,
+        "clockSkewMs": account.clock_skew_ms,
         "templates": exporter.template_count(),
+        "sampling": sampling(exporter, now_ms),
+        "statistics": statistics(exporter),
+        "reversedFlows": account.tally.reversed_flows,
+        "oddLengthValues": account.tally.odd_length_values,
+        "listValues": account.tally.list_values,
+        "leftOutValues": account.tally.left_out_values,
         "counterSamples": account.tally.counter_samples,
         "dropEvents": account.tally.drop_events,
         "interfaces": exporter.interface_count(),
         "dropped": account.tally.drops_by_label(),
     })
+}
+
+/// Observation domains, source ids and sub-agents.
+fn domains(account: &Account) -> Value {
+    let domain =
+        |&(protocol, id): &(Protocol, u32)| json!({"protocol": protocol.label(), "id": id});
+    account.domains.iter().map(domain).collect()
+}
+
+/// The rates that it announced in options records.
+fn sampling(exporter: &Exporter, now_ms: i64) -> Value {
+    let rate = |rate: AnnouncedRate| {
+        json!({
+            "domain": rate.domain_id,
+            "sampler": rate.sampler_id,
+            "interval": rate.interval,
+            "algorithm": rate.algorithm,
+        })
+    };
+    exporter.announced_rates(now_ms).into_iter().map(rate).collect()
+}
+
+/// What it says of itself in options records, by observation domain.
+fn statistics(exporter: &Exporter) -> Value {
+    let mut by_domain = BTreeMap::<u32, Map<String, Value>>::new();
+    for (domain_id, name, value) in exporter.statistics() {
+        let domain = by_domain.entry(domain_id).or_default();
+        domain.insert("domain".to_owned(), domain_id.into());
+        domain.insert(name.to_owned(), value.into());
+    }
+    by_domain.into_values().map(Value::Object).collect()
 }
 
 /// `/api/v1/interfaces`: what sFlow agents last reported of each interface.

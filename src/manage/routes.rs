@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::SystemTime;
 
 use hyper::{Method, StatusCode};
 
@@ -82,7 +83,7 @@ impl View {
                 body: self.metrics.render(),
             },
             "/api/v1/status" => Answer::json(&api::status(self)),
-            "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters)),
+            "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters, unix_ms())),
             "/api/v1/interfaces" => Answer::json(&api::interfaces(&self.exporters)),
             _ => Answer::text(
                 StatusCode::NOT_FOUND,
@@ -102,6 +103,11 @@ impl View {
             }
         }
     }
+}
+
+fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Answer {
