@@ -167,7 +167,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
-    ("manage", &["decode", "sink", "telemetry"]),
+    ("manage", &["decode", "elements", "sink", "telemetry"]),
     ("app", &["config", "decode", "manage", "queue", "receive", "sink", "state", "telemetry"]),
     (
         "cli",

@@ -11,7 +11,7 @@ use super::options::Announced;
 use super::rates::AnnouncedRate;
 use super::sequence::{Observed, Sequence};
 use super::tally::{Protocol, Tally};
-use super::template::{TemplateCounts, Templates};
+use super::template::{Template, TemplateCounts, TemplateInfo, Templates};
 use super::waiting::WaitingCounts;
 
 /// Addresses that state is kept for. A network of 16,384 exporters is larger than any that flows are
@@ -280,6 +280,18 @@ impl Exporter {
     #[must_use]
     pub fn interface_count(&self) -> usize {
         self.interfaces.count()
+    }
+
+    /// Its templates, by protocol, domain and id; those of TCP connections are not among them.
+    #[must_use]
+    pub fn templates(&self) -> Vec<TemplateInfo> {
+        let of_domain = |((protocol, domain_id), templates): ((Protocol, u32), Arc<Templates>)| {
+            let info = move |it: Arc<Template>| TemplateInfo::of(protocol, domain_id, &it);
+            templates.list().into_iter().map(info)
+        };
+        let mut list: Vec<_> = self.domains().into_iter().flat_map(of_domain).collect();
+        list.sort_by_key(|template| (template.protocol, template.domain_id, template.id));
+        list
     }
 
     /// The sampling rates that it announced and that still count at `now_ms`.

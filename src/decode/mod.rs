@@ -46,3 +46,4 @@ pub use packet::Tunnel;
 pub use rates::AnnouncedRate;
 pub use state::{RestoreError, Restored, STATE_BYTES_MAX, Snapshot};
 pub use tally::{DropReason, DropScope, Protocol, Tally};
+pub use template::{NETFLOW_V9_SCOPE, TemplateInfo, VARIABLE_LENGTH};

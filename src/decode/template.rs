@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
 use super::plan::Plan;
+use super::tally::Protocol;
 use super::waiting::{Waiting, WaitingCounts};
 
 /// Fields of one template. The widest of the captures that decoding is tested on has 89; a template's
@@ -20,7 +21,7 @@ pub(super) const TEMPLATES_PER_EXPORTER_MAX: usize = 4_096;
 
 /// Enterprise number of scope fields of NetFlow v9: their types are numbers of their own, not elements
 /// (RFC 3954 section 6.1). No enterprise has it.
-pub(super) const NETFLOW_V9_SCOPE: u32 = u32::MAX;
+pub const NETFLOW_V9_SCOPE: u32 = u32::MAX;
 
 /// Fields of all templates of all exporters: 10,000 exporters with ten templates of 20 fields, twice. The
 /// most that they can cost is about 200 MiB, whatever spoofers announce.
@@ -49,7 +50,7 @@ impl Field {
 }
 
 /// Field length that announces a length in each record, RFC 7011 section 7.
-pub(super) const VARIABLE_LENGTH: u16 = 65_535;
+pub const VARIABLE_LENGTH: u16 = 65_535;
 
 /// What was not announced or used for this long is forgotten, and not restored. Exporters repeat templates
 /// every 30 minutes at least, or announce them once and use them; they are idle for a night at most. After a
@@ -78,6 +79,38 @@ pub(super) struct Template {
     pub(super) options: OptionsReader,
     /// When it was last announced or used, milliseconds since 1970, to the minute.
     seen_ms: AtomicI64,
+}
+
+/// A template, for people.
+#[derive(Clone, Debug)]
+pub struct TemplateInfo {
+    /// Of which its records are.
+    pub protocol: Protocol,
+    /// Observation domain or source id.
+    pub domain_id: u32,
+    /// Its id.
+    pub id: u16,
+    /// Its records describe the exporter.
+    pub is_options: bool,
+    /// When it was last announced or used, milliseconds since 1970, to the minute.
+    pub seen_ms: i64,
+    /// Its fields, in order: enterprise number or [`NETFLOW_V9_SCOPE`], id, length in bytes or
+    /// [`VARIABLE_LENGTH`].
+    pub fields: Vec<(u32, u16, u16)>,
+}
+
+impl TemplateInfo {
+    pub(super) fn of(protocol: Protocol, domain_id: u32, template: &Template) -> Self {
+        let Definition { id, fields, is_options } = &template.definition;
+        Self {
+            protocol,
+            domain_id,
+            id: *id,
+            is_options: *is_options,
+            seen_ms: template.seen_ms(),
+            fields: fields.iter().map(|field| (field.enterprise, field.id, field.length)).collect(),
+        }
+    }
 }
 
 /// The templates of one (exporter, protocol, observation domain or source id).

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Account, AnnouncedRate, Exporter, Exporters, Interface, Protocol};
+use crate::decode::{
+    Account, AnnouncedRate, Exporter, Exporters, Interface, NETFLOW_V9_SCOPE, Protocol,
+    TemplateInfo, VARIABLE_LENGTH,
+};
+use crate::elements::registry;
 use crate::sink::RowDropReason;
 
 use super::routes::{Phase, View};
@@ -111,6 +115,32 @@ fn statistics(exporter: &Exporter) -> Value {
         domain.insert(name.to_owned(), value.into());
     }
     by_domain.into_values().map(Value::Object).collect()
+}
+
+/// `/api/v1/templates`: those of one exporter.
+pub(super) fn templates(exporter: &Exporter) -> Value {
+    exporter.templates().iter().map(template).collect()
+}
+
+fn template(template: &TemplateInfo) -> Value {
+    let field = |&(enterprise, id, length): &(u32, u16, u16)| {
+        let is_scope = enterprise == NETFLOW_V9_SCOPE;
+        let element = registry().find_source(enterprise, id).filter(|_| !is_scope);
+        json!({
+            "enterprise": (!is_scope).then_some(enterprise),
+            "id": id,
+            "name": element.map(|element| &*element.name),
+            "length": (length != VARIABLE_LENGTH).then_some(length),
+        })
+    };
+    json!({
+        "protocol": template.protocol.label(),
+        "domain": template.domain_id,
+        "id": template.id,
+        "isOptions": template.is_options,
+        "lastSeenMs": template.seen_ms,
+        "fields": template.fields.iter().map(field).collect::<Value>(),
+    })
 }
 
 /// `/api/v1/interfaces`: what sFlow agents last reported of each interface.

@@ -1,5 +1,6 @@
 //! What each path answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::SystemTime;
@@ -70,7 +71,7 @@ impl View {
         }
     }
 
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Answer {
+    pub(super) fn answer(&self, method: &Method, path: &str, query: Option<&str>) -> Answer {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET");
         }
@@ -84,11 +85,26 @@ impl View {
             },
             "/api/v1/status" => Answer::json(&api::status(self)),
             "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters, unix_ms())),
+            "/api/v1/templates" => self.templates(query),
             "/api/v1/interfaces" => Answer::json(&api::interfaces(&self.exporters)),
             _ => Answer::text(
                 StatusCode::NOT_FOUND,
-                "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters /api/v1/interfaces",
+                "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters \
+                 /api/v1/templates?exporter=ADDRESS /api/v1/interfaces",
             ),
+        }
+    }
+
+    /// Of one exporter: those of all could be millions.
+    fn templates(&self, query: Option<&str>) -> Answer {
+        let address = query.and_then(|query| query.strip_prefix("exporter="));
+        let Some(Ok(address)) = address.map(str::parse::<IpAddr>) else {
+            return Answer::text(StatusCode::BAD_REQUEST, "say of which: ?exporter=ADDRESS");
+        };
+        let known = self.exporters.list();
+        match known.iter().find(|exporter| exporter.address() == address) {
+            Some(exporter) => Answer::json(&api::templates(exporter)),
+            None => Answer::text(StatusCode::NOT_FOUND, "this exporter was not heard"),
         }
     }
 

@@ -130,7 +130,7 @@ async fn respond(
     request: Request<Incoming>,
     view: &View,
 ) -> Result<Response<Full<Bytes>>, hyper::http::Error> {
-    let answer = view.answer(request.method(), request.uri().path());
+    let answer = view.answer(request.method(), request.uri().path(), request.uri().query());
     Response::builder()
         .status(answer.status)
         .header(CONTENT_TYPE, answer.content_type)
