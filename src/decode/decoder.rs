@@ -18,6 +18,7 @@ use super::plan::Output;
 use super::records::Segment;
 use super::sampling::Sampling;
 use super::sequence::Observed;
+use super::session::Session;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
 use super::waiting::WAITING_AGE_MAX_MS;
@@ -72,20 +73,33 @@ impl DecoderOptions {
     }
 }
 
-/// Decodes the datagrams of one reader.
+/// Decodes the datagrams of one reader, or the messages of one connection.
 #[derive(Debug)]
 pub struct Decoder {
     options: DecoderOptions,
+    scope: Scope,
     exporters: Arc<Exporters>,
     peers: HashMap<IpAddr, Peer>,
     segments: Vec<Segment>,
     sflow: sflow::Scratch,
 }
 
+/// What templates and numbers hold for, RFC 7011 section 8.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Scope {
+    /// All datagrams of an exporter, whichever reader gets them.
+    Exporter,
+    /// This decoder alone.
+    Connection,
+}
+
 /// What this reader looked up for one exporter, so that the shared tables are asked once.
 #[derive(Debug)]
 pub(super) struct Peer {
     exporter: Arc<Exporter>,
+    session: Arc<Session>,
+    /// The session is a connection: what tells the exporter so.
+    connection: Option<Arc<()>>,
     templates: HashMap<(Protocol, u32), Arc<Templates>>,
     /// Accounts for exporters beyond the limit: no templates are kept.
     is_shared: bool,
@@ -95,8 +109,20 @@ impl Decoder {
     /// A decoder that shares templates and accounts with others through `exporters`.
     #[must_use]
     pub fn new(options: DecoderOptions, exporters: Arc<Exporters>) -> Self {
+        Self::with_scope(options, exporters, Scope::Exporter)
+    }
+
+    /// A decoder of the messages that come over one connection. Its templates are its own, and forgotten
+    /// with it.
+    #[must_use]
+    pub fn of_connection(options: DecoderOptions, exporters: Arc<Exporters>) -> Self {
+        Self::with_scope(options, exporters, Scope::Connection)
+    }
+
+    fn with_scope(options: DecoderOptions, exporters: Arc<Exporters>, scope: Scope) -> Self {
         Self {
             options,
+            scope,
             exporters,
             peers: HashMap::new(),
             segments: Vec::new(),
@@ -111,12 +137,12 @@ impl Decoder {
         now: Instant,
         writer: &mut ChunkWriter,
     ) -> (Option<Protocol>, Tally) {
-        let Self { options, exporters, peers, segments, sflow } = self;
+        let Self { options, scope, exporters, peers, segments, sflow } = self;
         let mut shared = None;
         let (address, now_ms) = (datagram.exporter, datagram.received_ms);
-        let peer = match exporters.get_cached(address, now_ms, peers) {
+        let peer = match exporters.get_cached(address, now_ms, peers, *scope) {
             Some(peer) => peer,
-            None => shared.insert(Peer::of(exporters.others(), true)),
+            None => shared.insert(Peer::shared(exporters.others())),
         };
         let exporter = Arc::clone(&peer.exporter);
         let exporter_addr = if peer.is_shared {
@@ -159,7 +185,7 @@ impl Decoder {
         self.exporters.expire_templates(now_ms, note);
     }
 
-    /// Drops all sets that wait: no template will come any more.
+    /// Drops all sets that wait: no template will come any more, as at the stop or the end of a connection.
     pub fn end_waiting(&self, note: impl FnMut(Protocol, &Tally)) {
         self.drop_waiting(i64::MAX, note);
     }
@@ -169,7 +195,10 @@ impl Decoder {
             return;
         }
         for peer in self.peers.values() {
-            peer.exporter.expire_waiting(received_ms, &mut note);
+            peer.session.expire_waiting(received_ms, |protocol, tally| {
+                peer.exporter.note_more(tally);
+                note(protocol, tally);
+            });
         }
     }
 }
@@ -181,26 +210,43 @@ impl Exporters {
         address: IpAddr,
         now_ms: i64,
         peers: &'a mut HashMap<IpAddr, Peer>,
+        scope: Scope,
     ) -> Option<&'a mut Peer> {
         if peers.len() > EXPORTERS_MAX {
-            peers.retain(|_, peer| !peer.exporter.is_forgotten());
+            peers.retain(|_, peer| !peer.is_forgotten());
         }
         Some(match peers.entry(address) {
-            Entry::Occupied(known) if known.get().exporter.is_forgotten() => {
+            Entry::Occupied(known) if known.get().is_forgotten() => {
                 let exporter = self.get(address, now_ms)?;
                 let peer = known.into_mut();
-                *peer = Peer::of(exporter, false);
+                *peer = Peer::of(exporter, scope);
                 peer
             }
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(Peer::of(self.get(address, now_ms)?, false)),
+            Entry::Vacant(vacant) => vacant.insert(Peer::of(self.get(address, now_ms)?, scope)),
         })
     }
 }
 
 impl Peer {
-    fn of(exporter: Arc<Exporter>, is_shared: bool) -> Self {
-        Self { exporter, templates: HashMap::new(), is_shared }
+    fn of(exporter: Arc<Exporter>, scope: Scope) -> Self {
+        let (session, connection) = match scope {
+            Scope::Exporter => (Arc::clone(exporter.datagrams()), None),
+            Scope::Connection => {
+                let (session, connection) = exporter.connect();
+                (session, Some(connection))
+            }
+        };
+        Self { exporter, session, connection, templates: HashMap::new(), is_shared: false }
+    }
+
+    fn shared(exporter: Arc<Exporter>) -> Self {
+        Self { is_shared: true, ..Self::of(exporter, Scope::Exporter) }
+    }
+
+    /// The exporter made room for another. A connection stays what it is: its templates come only once.
+    fn is_forgotten(&self) -> bool {
+        self.connection.is_none() && self.exporter.is_forgotten()
     }
 
     /// Notes the number of a message.
@@ -213,7 +259,7 @@ impl Peer {
         if self.is_shared {
             return Observed::default();
         }
-        self.exporter.note_sequence(key, number, units)
+        self.session.note_sequence(key, number, units)
     }
 
     /// What the exporter announced.
@@ -231,7 +277,7 @@ impl Peer {
         match self.templates.entry((protocol, domain_id)) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(vacant) => {
-                Some(vacant.insert(self.exporter.known_templates(protocol, domain_id)?))
+                Some(vacant.insert(self.session.known_templates(protocol, domain_id)?))
             }
         }
     }
@@ -248,7 +294,7 @@ impl Peer {
         Some(Arc::clone(match self.templates.entry((protocol, domain_id)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {
-                vacant.insert(self.exporter.new_templates(protocol, domain_id)?)
+                vacant.insert(self.session.new_templates(protocol, domain_id)?)
             }
         }))
     }

@@ -9,7 +9,7 @@ use super::account::{Account, Received};
 use super::interfaces::{Interface, Interfaces};
 use super::options::Announced;
 use super::rates::AnnouncedRate;
-use super::sequence::{Observed, Sequence};
+use super::session::Session;
 use super::tally::{Protocol, Tally};
 use super::template::{Template, TemplateCounts, TemplateInfo, Templates};
 use super::waiting::WaitingCounts;
@@ -27,9 +27,6 @@ const SWEEP_INTERVAL_MS: i64 = 1_000;
 /// Old templates are looked for no more often than this.
 const EXPIRY_INTERVAL_MS: i64 = 60_000;
 
-/// Observation domains of one exporter. A chassis has one per line card or VRF.
-const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
-
 /// One address that sent datagrams.
 #[derive(Debug)]
 pub struct Exporter {
@@ -42,9 +39,12 @@ pub struct Exporter {
     is_forgotten: AtomicBool,
     template_counts: TemplateCounts,
     waiting_counts: WaitingCounts,
-    domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
+    /// Of all its datagrams.
+    datagrams: Arc<Session>,
+    /// Its connections, each a session of its own, hold this as long as they last.
+    connections: Arc<()>,
+    /// What options records say holds for the exporter, whatever session they came in.
     pub(super) announced: Announced,
-    sequences: Mutex<HashMap<SequenceKey, Sequence>>,
     interfaces: Interfaces,
 }
 
@@ -142,7 +142,8 @@ impl Exporters {
         }
         self.swept_ms.store(now_ms, Ordering::Relaxed);
         known.retain(|_, exporter| {
-            let is_active = now_ms - exporter.last_seen_ms() < IDLE_MAX_MS;
+            let is_active =
+                now_ms - exporter.last_seen_ms() < IDLE_MAX_MS || exporter.is_connected();
             exporter.is_forgotten.store(!is_active, Ordering::Relaxed);
             is_active
         });
@@ -218,21 +219,23 @@ impl Exporters {
 
 impl Exporter {
     fn new(address: IpAddr, in_all: &InAll) -> Self {
+        let waiting_counts = in_all.waiting.of_new_exporter();
+        let template_counts = TemplateCounts {
+            of_exporter: Arc::default(),
+            fields_in_all: Arc::clone(&in_all.fields),
+            changes: Arc::clone(&in_all.changes),
+        };
         Self {
             address,
             address_text: address.to_string(),
             account: Mutex::default(),
             last_seen_ms: AtomicI64::new(0),
             is_forgotten: AtomicBool::new(false),
-            waiting_counts: in_all.waiting.of_new_exporter(),
-            template_counts: TemplateCounts {
-                of_exporter: Arc::default(),
-                fields_in_all: Arc::clone(&in_all.fields),
-                changes: Arc::clone(&in_all.changes),
-            },
-            domains: RwLock::default(),
+            datagrams: Arc::new(Session::new(template_counts.clone(), waiting_counts.clone())),
+            template_counts,
+            waiting_counts,
+            connections: Arc::default(),
             announced: Announced::new(&in_all.changes, &in_all.name_bytes),
-            sequences: Mutex::default(),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }
     }
@@ -241,6 +244,23 @@ impl Exporter {
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// The session of all its datagrams.
+    pub(super) fn datagrams(&self) -> &Arc<Session> {
+        &self.datagrams
+    }
+
+    /// The session of a new connection from it, and what keeps the exporter from being forgotten while that
+    /// lasts. Its templates do not outlive it, so they are no change of what is kept over a restart.
+    pub(super) fn connect(&self) -> (Arc<Session>, Arc<()>) {
+        let counts = TemplateCounts { changes: Arc::default(), ..self.template_counts.clone() };
+        let session = Session::new(counts, self.waiting_counts.clone());
+        (Arc::new(session), Arc::clone(&self.connections))
+    }
+
+    fn is_connected(&self) -> bool {
+        Arc::strong_count(&self.connections) > 1
     }
 
     pub(super) fn is_forgotten(&self) -> bool {
@@ -289,7 +309,7 @@ impl Exporter {
             let info = move |it: Arc<Template>| TemplateInfo::of(protocol, domain_id, &it);
             templates.list().into_iter().map(info)
         };
-        let mut list: Vec<_> = self.domains().into_iter().flat_map(of_domain).collect();
+        let mut list: Vec<_> = self.datagrams.domains().into_iter().flat_map(of_domain).collect();
         list.sort_by_key(|template| (template.protocol, template.domain_id, template.id));
         list
     }
@@ -319,40 +339,19 @@ impl Exporter {
         self.lock_account().add(entry);
     }
 
-    /// Notes the number of a message; with too many sequences the ones beyond are not watched.
-    pub(super) fn note_sequence(
-        &self,
-        key: SequenceKey,
-        number: u32,
-        units: Option<u32>,
-    ) -> Observed {
-        let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        if sequences.len() >= DOMAINS_PER_EXPORTER_MAX && !sequences.contains_key(&key) {
-            return Observed::default();
-        }
-        sequences.entry(key).or_default().note(number, units)
+    /// Adds what became of earlier datagrams.
+    pub(super) fn note_more(&self, tally: &Tally) {
+        self.lock_account().tally.add(tally);
     }
 
-    /// Drops waiting sets that were received before `received_ms`, and tells `note` by protocol.
-    pub(super) fn expire_waiting(&self, received_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
-        let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
-        for ((protocol, _), templates) in &*domains {
-            let mut tally = Tally::default();
-            templates.waiting.expire(received_ms, &mut tally);
-            if tally != Tally::default() {
-                self.lock_account().tally.add(&tally);
-                note(*protocol, &tally);
-            }
-        }
-    }
-
+    /// Those of connections stay: they were announced once, RFC 7011 section 8.
     fn expire_templates(&self, now_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
-        for ((protocol, _), templates) in self.domains() {
+        for ((protocol, _), templates) in self.datagrams.domains() {
             let templates_expired = templates.expire(now_ms);
             if templates_expired > 0 {
                 let mut tally = Tally::default();
                 tally.templates_expired = templates_expired;
-                self.lock_account().tally.add(&tally);
+                self.note_more(&tally);
                 note(protocol, &tally);
             }
         }
@@ -360,38 +359,5 @@ impl Exporter {
 
     fn lock_account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The templates of every observation domain.
-    pub(super) fn domains(&self) -> Vec<((Protocol, u32), Arc<Templates>)> {
-        let known = self.domains.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().map(|(key, templates)| (*key, Arc::clone(templates))).collect()
-    }
-
-    /// The templates of an observation domain that announced some.
-    pub(super) fn known_templates(
-        &self,
-        protocol: Protocol,
-        domain_id: u32,
-    ) -> Option<Arc<Templates>> {
-        let known = self.domains.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&(protocol, domain_id)).map(Arc::clone)
-    }
-
-    /// The templates of an observation domain, made if it has none yet; `None` when the exporter has too
-    /// many domains.
-    pub(super) fn new_templates(
-        &self,
-        protocol: Protocol,
-        domain_id: u32,
-    ) -> Option<Arc<Templates>> {
-        let key = (protocol, domain_id);
-        let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
-            return None;
-        }
-        let new =
-            || Arc::new(Templates::new(self.template_counts.clone(), self.waiting_counts.clone()));
-        Some(Arc::clone(known.entry(key).or_insert_with(new)))
     }
 }

@@ -27,6 +27,7 @@ mod records;
 mod sampling;
 mod section;
 mod sequence;
+mod session;
 mod sflow;
 mod state;
 mod statistics;

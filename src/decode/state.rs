@@ -165,7 +165,7 @@ impl SavedExporter {
         Self {
             address: exporter.address(),
             last_seen_ms: exporter.last_seen_ms(),
-            domains: exporter.domains().into_iter().filter_map(domain).collect(),
+            domains: exporter.datagrams().domains().into_iter().filter_map(domain).collect(),
             boots: exporter.announced.boots.list(),
             rates: exporter.announced.rates.list(now_ms),
         }
@@ -261,7 +261,8 @@ impl SavedExporter {
 
 impl SavedDomain {
     fn restore(self, exporter: &Exporter, restored: &mut Restored) {
-        let Some(templates) = exporter.new_templates(self.protocol, self.domain_id) else {
+        let Some(templates) = exporter.datagrams().new_templates(self.protocol, self.domain_id)
+        else {
             restored.refused += self.templates.len();
             return;
         };

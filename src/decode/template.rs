@@ -1,4 +1,5 @@
-//! Templates of one exporter and observation domain, shared by every reader of the process.
+//! Templates of one session and observation domain. Those of an exporter's datagrams are shared by every
+//! reader of the process.
 //!
 //! Readers look a template up once per set. A refresh that changes nothing writes nothing.
 
@@ -15,7 +16,7 @@ use super::waiting::{Waiting, WaitingCounts};
 /// cost for the sets that use it grows with its fields.
 pub(super) const FIELDS_MAX: usize = 512;
 
-/// Templates of one exporter over all its observation domains. Open vSwitch announces 89; the limit
+/// Templates of one exporter over all its sessions and observation domains. Open vSwitch announces 89; the limit
 /// keeps a spoofer who announces all 65,280 ids of many domains below 50 MiB.
 pub(super) const TEMPLATES_PER_EXPORTER_MAX: usize = 4_096;
 
@@ -113,7 +114,7 @@ impl TemplateInfo {
     }
 }
 
-/// The templates of one (exporter, protocol, observation domain or source id).
+/// The templates of one (session, protocol, observation domain or source id).
 #[derive(Debug)]
 pub(super) struct Templates {
     /// Held for a lookup or one change, never while records are decoded or a plan is compiled.

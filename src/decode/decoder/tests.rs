@@ -12,6 +12,7 @@ use crate::decode::template::TEMPLATES_PER_EXPORTER_MAX;
 mod fields;
 mod names;
 mod sampling;
+mod sessions;
 mod times;
 
 const NOW_S: u32 = 1_800_000_000;
