@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::decode::{Decoder, DecoderOptions, Exporters};
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::queue::{self, ChunkSender};
-use crate::receive::{BindError, DecodeMetrics, Reader, bind};
+use crate::receive::{BindError, Bound, DecodeMetrics, Intake, Reader, TcpReader, bind};
 use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger};
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
@@ -73,7 +73,7 @@ impl App {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let bound = bind_receivers(config)?;
         let receivers: Vec<_> =
-            bound.iter().map(|(name, sockets)| (name.clone(), address_of(sockets))).collect();
+            bound.iter().map(|(name, bound)| (name.clone(), bound.address())).collect();
         let metrics = Arc::new(Metrics::default());
         let exporters = Arc::new(Exporters::default());
         let ledger = Arc::new(Ledger::new(&metrics));
@@ -201,45 +201,64 @@ struct Readers<'a> {
 }
 
 impl Readers<'_> {
-    fn start(self, bound: Vec<(String, Vec<UdpSocket>)>) -> io::Result<Vec<JoinHandle<()>>> {
+    fn start(self, bound: Vec<(String, Bound)>) -> io::Result<Vec<JoinHandle<()>>> {
         let decode_metrics = Arc::new(DecodeMetrics::new(&self.metrics));
         let mut threads = Vec::new();
-        for ((name, sockets), receiver) in bound.into_iter().zip(&self.config.receivers) {
-            for (index, socket) in sockets.into_iter().enumerate() {
-                let options = DecoderOptions {
-                    identity: self.config.identity.clone(),
-                    protocols: receiver.protocols.clone(),
-                    skew_max: self.config.skew_max,
-                    keep_unknown_elements: receiver.keep_unknown_elements,
-                    fallback_rate: receiver.sampling_interval,
-                    has_little_endian_rates: receiver.little_endian_sampling,
-                };
-                let reader = Reader::new(
-                    &name,
-                    socket,
-                    self.config.clickhouse.batch.max_rows,
-                    Decoder::new(options, Arc::clone(&self.exporters)),
-                    self.queue.clone(),
-                    Arc::clone(&self.ledger),
-                    Arc::clone(&decode_metrics),
-                    &self.metrics,
-                );
-                let stop = Arc::clone(self.stop);
-                threads.push(spawn(&format!("{name}-{index}"), move || reader.run(&stop))?);
+        for ((name, bound), receiver) in bound.into_iter().zip(&self.config.receivers) {
+            let options = DecoderOptions {
+                identity: self.config.identity.clone(),
+                protocols: receiver.protocols.clone(),
+                skew_max: self.config.skew_max,
+                keep_unknown_elements: receiver.keep_unknown_elements,
+                fallback_rate: receiver.sampling_interval,
+                has_little_endian_rates: receiver.little_endian_sampling,
+            };
+            let intake = || self.intake(&name, &decode_metrics);
+            let exporters = || Arc::clone(&self.exporters);
+            match bound {
+                Bound::Udp(sockets) => {
+                    for (index, socket) in sockets.into_iter().enumerate() {
+                        let decoder = Decoder::new(options.clone(), exporters());
+                        let reader = Reader::new(socket, decoder, intake(), &self.metrics);
+                        let stop = Arc::clone(self.stop);
+                        threads.push(spawn(&format!("{name}-{index}"), move || reader.run(&stop))?);
+                    }
+                }
+                Bound::Tcp(listener, tcp) => {
+                    // The sink needs the other half for what it gets meanwhile.
+                    let stop_wait = self.config.clickhouse.batch.shutdown_grace_period / 2;
+                    let reader = TcpReader::new(
+                        listener,
+                        tcp,
+                        options,
+                        exporters(),
+                        intake(),
+                        stop_wait,
+                        &self.metrics,
+                    );
+                    let stop = Arc::clone(self.stop);
+                    threads.push(spawn(&format!("{name}-0"), move || reader.run(&stop))?);
+                }
             }
         }
         Ok(threads)
     }
+
+    fn intake(&self, receiver: &str, decode_metrics: &Arc<DecodeMetrics>) -> Intake {
+        Intake::new(
+            receiver,
+            self.config.clickhouse.batch.max_rows,
+            self.queue.clone(),
+            Arc::clone(&self.ledger),
+            Arc::clone(decode_metrics),
+            &self.metrics,
+        )
+    }
 }
 
-/// The sockets of each receiver, by name.
-fn bind_receivers(config: &Config) -> Result<Vec<(String, Vec<UdpSocket>)>, BindError> {
+/// What each receiver listens on, by name.
+fn bind_receivers(config: &Config) -> Result<Vec<(String, Bound)>, BindError> {
     config.receivers.iter().map(|receiver| Ok((receiver.name.clone(), bind(receiver)?))).collect()
-}
-
-fn address_of(sockets: &[UdpSocket]) -> SocketAddr {
-    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-    sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(unknown)
 }
 
 /// Restores the templates of the run before, and starts to keep those of this one.

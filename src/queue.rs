@@ -2,7 +2,7 @@
 //!
 //! When ClickHouse cannot keep up the loss happens here, where it is counted, and not in a socket buffer
 //! where nobody sees it. Dropping the newest keeps what was accepted: a row in the queue is only lost if
-//! the process is killed.
+//! the process is killed. Readers of TCP try again instead, since their exporters can wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

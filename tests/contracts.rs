@@ -67,7 +67,8 @@ fn the_columns_document_is_the_table() {
 
 #[test]
 fn every_metric_of_the_table_is_exposed_and_no_other() {
-    let app = common::start("http://127.0.0.1:9", "");
+    let tcp = "[receivers.tcp]\nlisten = \"127.0.0.1:0\"\ntransport = \"tcp\"";
+    let app = common::start("http://127.0.0.1:9", tcp);
     // Histograms show up with their first value: one flow gives the queue one, a failed insert the rest.
     let family = |name: &str| {
         let histogram = METRICS.iter().filter(|spec| matches!(spec.kind, MetricKind::Histogram(_)));

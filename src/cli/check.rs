@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{Config, show_bytes, show_duration};
+use crate::config::{Config, Transport, show_bytes, show_duration};
 use crate::decode::Protocol;
 
 use super::ConfigFile;
@@ -36,11 +36,11 @@ fn summary(config: &Config) -> String {
     for receiver in &config.receivers {
         let protocols: Vec<_> = receiver.protocols.iter().map(|&p| Protocol::label(p)).collect();
         lines.push(format!(
-            "receiver {}: udp {}, {} sockets of {}, {}",
+            "receiver {}: {} {}, {}, {}",
             receiver.name,
+            receiver.transport.label(),
             receiver.listen,
-            receiver.workers,
-            show_bytes(receiver.receive_buffer_bytes),
+            transport(&receiver.transport),
             protocols.join(" "),
         ));
     }
@@ -62,4 +62,17 @@ fn summary(config: &Config) -> String {
     ));
     lines.push(format!("management: http://{}", config.management.listen));
     lines.join("\n")
+}
+
+fn transport(transport: &Transport) -> String {
+    match transport {
+        Transport::Udp(udp) => {
+            format!("{} sockets of {}", udp.workers, show_bytes(udp.receive_buffer_bytes))
+        }
+        Transport::Tcp(tcp) => format!(
+            "{} connections, idle for {} at most",
+            tcp.connections_max,
+            show_duration(tcp.idle_timeout)
+        ),
+    }
 }

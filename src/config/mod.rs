@@ -4,6 +4,7 @@
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
 mod document;
+mod receivers;
 mod secret;
 mod section;
 mod sections;
@@ -16,10 +17,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
+pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use secret::Secret;
-pub use sections::{
-    BatchConfig, ClickHouseConfig, ManagementConfig, ReceiverConfig, RetryConfig, StateConfig,
-};
+pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, RetryConfig, StateConfig};
 pub use values::{parse_duration, show_bytes, show_duration};
 
 use document::Document;

@@ -179,6 +179,14 @@ impl<'a> Section<'a> {
         self.document.mistake(place, format!("{name}: {text}"));
     }
 
+    /// A key that has no meaning beside the others is a mistake where it is written.
+    pub(super) fn refuse(&self, key: &str, why: &str) {
+        self.know(key);
+        if self.has(key) {
+            self.mistake(key, why);
+        }
+    }
+
     /// Ends the section: keys that nobody asked for are mistakes.
     pub(super) fn finish(self) {
         let known = self.known.borrow();

@@ -1,38 +1,16 @@
 //! The sections of the file: their keys, defaults and limits.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::decode::Protocol;
 use crate::flow::Identity;
 
 use super::Config;
+use super::receivers;
 use super::secret::Secret;
 use super::section::Section;
 use super::values::show_duration;
-
-/// `[receivers.NAME]`: one listening address.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReceiverConfig {
-    /// NAME, the label of its metrics.
-    pub name: String,
-    /// UDP address. `[::]` takes IPv4 too.
-    pub listen: SocketAddr,
-    /// Protocols that are decoded; others are dropped and counted.
-    pub protocols: Vec<Protocol>,
-    /// Sockets and reader threads.
-    pub workers: usize,
-    /// Receive buffer of each socket. The default survives a stall of 200 ms at 100,000 datagrams a
-    /// second of 1,400 bytes.
-    pub receive_buffer_bytes: u64,
-    /// Elements without a column are kept, as text, in the column `extra`.
-    pub keep_unknown_elements: bool,
-    /// One packet in so many is looked at, by exporters that do not say it themselves.
-    pub sampling_interval: Option<f64>,
-    /// The exporters send sampling rates in little-endian order.
-    pub little_endian_sampling: bool,
-}
 
 /// `[clickhouse]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -65,7 +43,7 @@ pub struct BatchConfig {
     pub max_rows: usize,
     /// Age of the first row at which a batch is sent although it is not full.
     pub max_latency: Duration,
-    /// Rows that wait for the flusher; more are dropped.
+    /// Rows that wait for the flusher; more are dropped, or wait with their exporter over TCP.
     pub queue_capacity_rows: usize,
     /// How long stopping may take.
     pub shutdown_grace_period: Duration,
@@ -97,15 +75,11 @@ pub struct ManagementConfig {
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Ports that flow exporters send to by convention: NetFlow, IPFIX (RFC 7011 section
-/// 10.3.4) and sFlow (IANA).
-const DEFAULT_PORTS: [(&str, u16); 3] = [("netflow", 2055), ("ipfix", 4739), ("sflow", 6343)];
-
 /// Reads the whole file.
 pub(super) fn read(root: Section<'_>) -> Config {
     let config = Config {
         identity: identity(root.section("identity")),
-        receivers: receivers(root.section("receivers")),
+        receivers: receivers::read(root.section("receivers")),
         clickhouse: clickhouse(root.section("clickhouse")),
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
@@ -124,106 +98,6 @@ fn identity(section: Section<'_>) -> Identity {
     };
     section.finish();
     identity
-}
-
-fn receivers(section: Section<'_>) -> Vec<ReceiverConfig> {
-    let receivers: Vec<_> = section
-        .sections(&["_LISTEN"])
-        .into_iter()
-        .map(|(name, keys)| receiver(name, keys))
-        .collect();
-    for (index, receiver) in receivers.iter().enumerate() {
-        let mut earlier = receivers.iter().take(index);
-        if let Some(other) = earlier.find(|other| overlap(other.listen, receiver.listen)) {
-            let text = format!("{} is taken by the receiver {}", receiver.listen, other.name);
-            section.mistake(&receiver.name, text);
-        }
-        if !is_receiver_name(&receiver.name) {
-            section.mistake(&receiver.name, RECEIVER_NAME_RULE);
-        }
-    }
-    section.finish();
-    if receivers.is_empty() { default_receivers() } else { receivers }
-}
-
-/// The name is a metric label, a thread's name and a part of environment variables.
-const RECEIVER_NAME_RULE: &str = "a receiver's name has 1 to 32 characters of a-z, 0-9, _ and -";
-
-fn is_receiver_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
-    };
-    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
-}
-
-/// Whether two sockets cannot have these addresses at the same time. `[::]` takes IPv4 too.
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let has_any = a.ip().is_unspecified() || b.ip().is_unspecified();
-    a.port() != 0 && a.port() == b.port() && (has_any || a.ip() == b.ip())
-}
-
-fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let default = default_receiver(name, any);
-    let listen =
-        section.parsed("listen", None, "an address and a port, \"0.0.0.0:2055\"", |text| {
-            text.parse().ok().map(Some)
-        });
-    let receiver = ReceiverConfig {
-        listen: listen.unwrap_or(any),
-        protocols: section.list("protocols", default.protocols, &protocol_names(), |text| {
-            Protocol::ALL.into_iter().find(|protocol| protocol.label() == text)
-        }),
-        workers: match section.count("workers", 0, 0..=256) {
-            0 => default.workers,
-            workers => workers,
-        },
-        receive_buffer_bytes: section.bytes(
-            "receive-buffer",
-            default.receive_buffer_bytes,
-            64 << 10..=1 << 30,
-        ),
-        keep_unknown_elements: section.bool("keep-unknown-elements", false),
-        sampling_interval: match section.count("sampling-interval", 0, 0..=1_000_000_000) {
-            0 => None,
-            #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-            interval => Some(interval as f64),
-        },
-        little_endian_sampling: section.bool("little-endian-sampling", false),
-        name: default.name,
-    };
-    if receiver.protocols.is_empty() {
-        section.mistake("protocols", format!("must name at least one of {}", protocol_names()));
-    }
-    if !section.has("listen") {
-        section.mistake("listen", "is missing; for example \"0.0.0.0:2055\"");
-    }
-    section.finish();
-    receiver
-}
-
-fn default_receivers() -> Vec<ReceiverConfig> {
-    let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
-    let receivers =
-        DEFAULT_PORTS.map(|(name, port)| default_receiver(name.into(), (any, port).into()));
-    receivers.into()
-}
-
-fn default_receiver(name: String, listen: SocketAddr) -> ReceiverConfig {
-    ReceiverConfig {
-        name,
-        listen,
-        protocols: Protocol::ALL.into(),
-        workers: std::thread::available_parallelism().map_or(1, usize::from),
-        receive_buffer_bytes: 32 << 20,
-        keep_unknown_elements: false,
-        sampling_interval: None,
-        little_endian_sampling: false,
-    }
-}
-
-fn protocol_names() -> String {
-    Protocol::ALL.map(|protocol| format!("\"{}\"", protocol.label())).join(", ")
 }
 
 fn clickhouse(section: Section<'_>) -> ClickHouseConfig {

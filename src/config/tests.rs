@@ -69,6 +69,26 @@ fn what_only_shows_together_is_said_at_the_key_that_was_written() {
 }
 
 #[test]
+fn a_tcp_receiver_is_told_what_goes_with_udp_only_and_the_other_way_round() {
+    let text = "[receivers.a]\nlisten = \"0.0.0.0:4739\"\ntransport = \"tcp\"\n\
+                protocols = [\"sflow\"]\nworkers = 2\nreceive-buffer = \"1MiB\"\nidle-timeout = \"0s\"\n\
+                [receivers.b]\nlisten = \"0.0.0.0:4739\"\nmax-connections = 3\n\
+                [receivers.c]\nlisten = \"0.0.0.0:4740\"\ntransport = \"sctp\"\n\
+                [receivers.d]\nlisten = \"[::]:4739\"\ntransport = \"tcp\"\nmax-connections = 0\n";
+    insta::assert_snapshot!(mistakes(text, &[]));
+}
+
+#[test]
+fn a_tcp_receiver_takes_ipfix_and_its_port_is_not_that_of_udp() {
+    let text = "[receivers.a]\nlisten = \"0.0.0.0:4739\"\ntransport = \"tcp\"\n\
+                [receivers.b]\nlisten = \"0.0.0.0:4739\"\n";
+    let config = parse(text, &[]).expect("valid");
+    assert_eq!(config.receivers[0].protocols, [crate::decode::Protocol::Ipfix]);
+    let default = TcpConfig { connections_max: 256, idle_timeout: Duration::from_secs(1_800) };
+    assert_eq!(config.receivers[0].transport, Transport::Tcp(default));
+}
+
+#[test]
 fn endpoints_that_cannot_work_are_refused() {
     for endpoint in
         ["http://a b:8123", "http://:8123", "http://[::1", "http://h:99999", "https://h", "h:1"]

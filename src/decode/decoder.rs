@@ -24,7 +24,7 @@ use super::template::Templates;
 use super::waiting::WAITING_AGE_MAX_MS;
 use super::{ipfix, netflow_fixed, netflow_v9, sflow};
 
-/// One received UDP payload.
+/// One received UDP payload, or one message of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// Where it came from; IPv4-mapped addresses are unmapped.

@@ -1,4 +1,5 @@
-//! IPFIX over UDP, RFC 7011: messages of a header of 16 bytes and sets. A datagram may hold several.
+//! IPFIX, RFC 7011: messages of a header of 16 bytes and sets. A datagram may hold several; from TCP each comes
+//! alone.
 
 use super::exporters::SequenceKey;
 use super::message::MessageReader;

@@ -125,7 +125,7 @@ drop_reasons! {
     Truncated "truncated" Datagram "Shorter than the header of its protocol.";
     BadCount "bad_count" Datagram "NetFlow v1, v5 and v7: the header announces no record, or more than the datagram holds.";
     BadAgent "bad_agent" Datagram "sFlow: the agent address is of an unknown type, so where the samples begin is not known.";
-    BadLength "bad_length" Datagram "IPFIX: the message length is below the header's or beyond the datagram.";
+    BadLength "bad_length" Datagram "IPFIX: the message length is below the header's or beyond the datagram; over TCP, beyond the end of the connection.";
     NoTemplate "no_template" Set "Data set whose template is not known.";
     BadSetLength "bad_set_length" Set "The set's length is below 4 or beyond the message; the rest of the message is lost.";
     ReservedSet "reserved_set" Set "Set id below 256 that no RFC defines.";

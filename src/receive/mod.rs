@@ -1,15 +1,25 @@
-//! Datagrams from the network to the queue.
+//! Datagrams, and messages of connections, from the network to the queue.
 //!
-//! Each receiver has several sockets on one address (`SO_REUSEPORT`), and each socket a reader thread
+//! A UDP receiver has several sockets on one address (`SO_REUSEPORT`), and each socket a reader thread
 //! that does everything up to the queue: batched receive, decode, count. What can be lost here: datagrams
 //! that the kernel drops because a receive buffer is full, and chunks that the queue does not take. Both
 //! are counted.
+//!
+//! A TCP receiver has one thread for its listener and its connections. It waits for the queue, so that
+//! exporters do too.
 
+mod backpressure;
+mod connection;
 mod decode_metrics;
+mod intake;
 mod reader;
 mod socket;
+mod stream;
 mod sys;
+mod tcp;
 
 pub use decode_metrics::DecodeMetrics;
+pub use intake::Intake;
 pub use reader::Reader;
-pub use socket::{BindError, bind};
+pub use socket::{BindError, Bound, bind};
+pub use tcp::TcpReader;

@@ -1,42 +1,75 @@
 //! The sockets of a receiver.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tracing::warn;
 
-use crate::config::{ReceiverConfig, show_bytes};
+use crate::config::{ReceiverConfig, TcpConfig, Transport, UdpConfig, show_bytes};
 
 /// A reader that hears nothing wakes so often: to close chunks, and to see that it shall stop.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// Connections that wait to be accepted; exporters all come at once when the collector starts.
+const BACKLOG: i32 = 1_024;
+
 /// A receiver's address cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("receivers.{receiver}: cannot listen on udp {listen}: {error}{advice}")]
+#[error("receivers.{receiver}: cannot listen on {transport} {listen}: {error}{advice}")]
 pub struct BindError {
     receiver: String,
+    transport: &'static str,
     listen: SocketAddr,
     advice: &'static str,
     error: io::Error,
 }
 
-/// The sockets of one receiver, all on one address.
+/// What one receiver listens on.
+#[derive(Debug)]
+pub enum Bound {
+    /// Sockets on one address, a reader for each.
+    Udp(Vec<UdpSocket>),
+    /// A listener, and the limits of its connections.
+    Tcp(TcpListener, TcpConfig),
+}
+
+impl Bound {
+    /// Where it listens; port 0 of the configuration is resolved.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let address = match self {
+            Self::Udp(sockets) => sockets.first().and_then(|socket| socket.local_addr().ok()),
+            Self::Tcp(listener, _) => listener.local_addr().ok(),
+        };
+        address.unwrap_or_else(|| ([0, 0, 0, 0], 0).into())
+    }
+}
+
+/// Binds the address of one receiver.
 ///
 /// # Errors
 ///
 /// The address is in use or not of this machine, or the port needs a privilege.
-pub fn bind(config: &ReceiverConfig) -> Result<Vec<UdpSocket>, BindError> {
-    bind_all(config).map_err(|error| BindError {
+pub fn bind(config: &ReceiverConfig) -> Result<Bound, BindError> {
+    let bound = match &config.transport {
+        Transport::Udp(udp) => bind_all(config, udp).map(Bound::Udp),
+        Transport::Tcp(tcp) => listen(config.listen).map(|it| Bound::Tcp(it, tcp.clone())),
+    };
+    bound.map_err(|error| BindError {
         receiver: config.name.clone(),
+        transport: config.transport.label(),
         listen: config.listen,
-        advice: match error.kind() {
-            io::ErrorKind::AddrInUse => {
+        advice: match (error.kind(), &config.transport) {
+            (io::ErrorKind::AddrInUse, Transport::Udp(_)) => {
                 "; another process has the port (ss -ulpn shows it): stop it or change `listen`"
             }
-            io::ErrorKind::AddrNotAvailable => "; this machine does not have the address",
-            io::ErrorKind::PermissionDenied => {
+            (io::ErrorKind::AddrInUse, Transport::Tcp(_)) => {
+                "; another process has the port (ss -tlpn shows it): stop it or change `listen`"
+            }
+            (io::ErrorKind::AddrNotAvailable, _) => "; this machine does not have the address",
+            (io::ErrorKind::PermissionDenied, _) => {
                 "; ports below 1024 need CAP_NET_BIND_SERVICE: use a higher one"
             }
             _ => "",
@@ -47,45 +80,67 @@ pub fn bind(config: &ReceiverConfig) -> Result<Vec<UdpSocket>, BindError> {
 
 /// The first socket binds alone, so that a port that somebody else shares is refused; only then the
 /// address is opened for our others.
-fn bind_all(config: &ReceiverConfig) -> io::Result<Vec<UdpSocket>> {
-    let first = match open(config.listen, config) {
-        // Without IPv6 in the kernel, any address means any IPv4 address.
-        Err(error)
-            if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
-                && config.listen.ip().is_unspecified() =>
-        {
-            open((Ipv4Addr::UNSPECIFIED, config.listen.port()).into(), config)?
-        }
-        opened => opened?,
-    };
+fn bind_all(config: &ReceiverConfig, udp: &UdpConfig) -> io::Result<Vec<UdpSocket>> {
+    let first = bind_socket(config.listen, |address| new_udp_socket(address, udp))?;
     first.set_reuse_port(true)?;
     let address = first.local_addr()?.as_socket().unwrap_or(config.listen);
     let mut sockets = vec![UdpSocket::from(first)];
-    for _ in 1..config.workers {
-        let socket = new_socket(address, config)?;
+    for _ in 1..udp.workers {
+        let socket = new_udp_socket(address, udp)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
         sockets.push(socket.into());
     }
-    check_buffer(config, &sockets[0]);
+    check_buffer(&config.name, udp, &sockets[0]);
     Ok(sockets)
 }
 
-fn open(address: SocketAddr, config: &ReceiverConfig) -> io::Result<Socket> {
-    let socket = new_socket(address, config)?;
-    socket.bind(&address.into())?;
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bind_socket(address, |address| {
+        let socket = new_socket(address, Type::STREAM, Protocol::TCP)?;
+        // Connections of a process before linger in the kernel; they must not keep the next one out.
+        socket.set_reuse_address(true)?;
+        Ok(socket)
+    })?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn bind_socket(
+    address: SocketAddr,
+    new: impl Fn(SocketAddr) -> io::Result<Socket>,
+) -> io::Result<Socket> {
+    let open = |address: SocketAddr| -> io::Result<Socket> {
+        let socket = new(address)?;
+        socket.bind(&address.into())?;
+        Ok(socket)
+    };
+    match open(address) {
+        // Without IPv6 in the kernel, any address means any IPv4 address.
+        Err(error)
+            if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                && address.ip().is_unspecified() =>
+        {
+            open((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        opened => opened,
+    }
+}
+
+fn new_udp_socket(address: SocketAddr, udp: &UdpConfig) -> io::Result<Socket> {
+    let socket = new_socket(address, Type::DGRAM, Protocol::UDP)?;
+    socket.set_read_timeout(Some(READ_TIMEOUT))?;
+    // The kernel cuts this to net.core.rmem_max without an error; what it grants is read back.
+    socket.set_recv_buffer_size(usize::try_from(udp.receive_buffer_bytes).unwrap_or(usize::MAX))?;
     Ok(socket)
 }
 
-fn new_socket(address: SocketAddr, config: &ReceiverConfig) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+fn new_socket(address: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    socket.set_read_timeout(Some(READ_TIMEOUT))?;
-    // The kernel cuts this to net.core.rmem_max without an error; what it grants is read back.
-    socket
-        .set_recv_buffer_size(usize::try_from(config.receive_buffer_bytes).unwrap_or(usize::MAX))?;
     Ok(socket)
 }
 
@@ -94,15 +149,15 @@ pub(super) fn granted_bytes(socket: &UdpSocket) -> u64 {
     socket2::SockRef::from(socket).recv_buffer_size().map_or(0, |bytes| bytes as u64 / 2)
 }
 
-fn check_buffer(config: &ReceiverConfig, socket: &UdpSocket) {
+fn check_buffer(receiver: &str, udp: &UdpConfig, socket: &UdpSocket) {
     let granted = granted_bytes(socket);
-    if granted < config.receive_buffer_bytes {
+    if granted < udp.receive_buffer_bytes {
         warn!(
-            receiver = config.name,
+            receiver,
             granted = show_bytes(granted),
-            wanted = show_bytes(config.receive_buffer_bytes),
+            wanted = show_bytes(udp.receive_buffer_bytes),
             "Receive buffer is smaller than configured; raise it with sysctl net.core.rmem_max={}.",
-            config.receive_buffer_bytes,
+            udp.receive_buffer_bytes,
         );
     }
 }

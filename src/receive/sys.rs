@@ -1,12 +1,17 @@
-//! System calls that the standard library lacks: batched receive and the kernel's count of drops.
+//! System calls that the standard library lacks: batched receive, the kernel's count of drops, and waiting
+//! for several sockets.
 //!
 //! The only file of the data path with `unsafe`.
-#![expect(unsafe_code, reason = "recvmmsg(2) and getsockopt(SO_MEMINFO) have no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "recvmmsg(2), getsockopt(SO_MEMINFO) and poll(2) have no safe wrapper"
+)]
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// Datagrams of one system call: enough to make its cost small for each, and few enough that their
 /// buffers stay in the cache.
@@ -94,6 +99,43 @@ impl DatagramBatch {
     }
 }
 
+/// Sockets to be waited for together, in the order in which they were added.
+#[derive(Default)]
+pub(super) struct Poll(Vec<libc::pollfd>);
+
+impl Poll {
+    /// Takes all sockets out.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds a socket; one that is not `wanted` keeps its place and is never ready.
+    pub(super) fn add(&mut self, socket: &impl AsFd, wanted: bool) {
+        // poll(2) steps over negative descriptors.
+        let fd = if wanted { socket.as_fd().as_raw_fd() } else { -1 };
+        self.0.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    }
+
+    /// Waits until a socket can be read, has ended or has an error, at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// That of poll(2); no socket is ready then.
+    pub(super) fn wait(&mut self, timeout: Duration) -> io::Result<()> {
+        let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: pointer and length are those of the vector, which nobody else has during the call; a
+        // descriptor that is closed meanwhile is reported as such.
+        let ready =
+            unsafe { libc::poll(self.0.as_mut_ptr(), self.0.len() as libc::nfds_t, timeout) };
+        if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Whether the socket that was added at this place is to be read.
+    pub(super) fn is_ready(&self, index: usize) -> bool {
+        self.0.get(index).is_some_and(|entry| entry.revents != 0)
+    }
+}
+
 /// Datagrams that the kernel dropped at this socket since it was made.
 ///
 /// # Errors
@@ -141,6 +183,12 @@ impl std::fmt::Debug for DatagramBatch {
     }
 }
 
+impl std::fmt::Debug for Poll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poll").field("sockets", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +215,24 @@ mod tests {
         let error = batch.receive(&receiver, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(batch.iter().count(), 0);
+    }
+
+    #[test]
+    fn the_socket_that_can_be_read_is_told() {
+        let (quiet, _quiet_sender) = pair();
+        let (receiver, sender) = pair();
+        let mut poll = Poll::default();
+        let mut ready = |is_wanted| {
+            poll.clear();
+            poll.add(&quiet, true);
+            poll.add(&receiver, is_wanted);
+            poll.wait(Duration::from_millis(10)).unwrap();
+            [0, 1, 2].map(|index| poll.is_ready(index))
+        };
+        assert_eq!(ready(true), [false; 3]);
+        sender.send(&[7]).unwrap();
+        assert_eq!(ready(true), [false, true, false]);
+        assert_eq!(ready(false), [false; 3]);
     }
 
     #[test]

@@ -67,13 +67,18 @@ use MetricKind::{Counter, Gauge, Histogram};
 metrics! {
     BuildInfo "tidegate_build_info" Gauge, ["version"] "Always 1; the label tells the version.";
 
-    ReceiveDatagrams "tidegate_receive_datagrams_total" Counter, ["receiver"] "Datagrams received.";
-    ReceiveBytes "tidegate_receive_bytes_total" Counter, ["receiver"] "Bytes of the datagrams received, UDP payload.";
+    ReceiveDatagrams "tidegate_receive_datagrams_total" Counter, ["receiver"] "Datagrams received; over TCP, messages.";
+    ReceiveBytes "tidegate_receive_bytes_total" Counter, ["receiver"] "Bytes of the datagrams received, UDP payload; over TCP, of the messages, and of what is none.";
     ReceiveKernelDropped "tidegate_receive_kernel_dropped_datagrams_total" Counter, ["receiver"] "Datagrams that the kernel dropped, above all because the receive buffer was full.";
-    ReceiveErrors "tidegate_receive_errors_total" Counter, ["receiver"] "Failed reads of a socket.";
+    ReceiveErrors "tidegate_receive_errors_total" Counter, ["receiver"] "Failed reads of a UDP socket, and connections that could not be accepted.";
     ReceiveBuffer "tidegate_receive_buffer_bytes" Gauge, ["receiver"] "Receive buffer that the kernel grants each socket.";
+    ReceiveConnections "tidegate_receive_connections" Gauge, ["receiver"] "Open connections of a TCP receiver.";
+    ReceiveConnectionsAccepted "tidegate_receive_connections_accepted_total" Counter, ["receiver"] "Connections that were accepted.";
+    ReceiveConnectionsRefused "tidegate_receive_connections_refused_total" Counter, ["receiver"] "Connections that were closed at once, since there were `max-connections`.";
+    ReceiveConnectionsClosed "tidegate_receive_connections_closed_total" Counter, ["receiver", "reason"] "Connections that ended: `exporter` (it closed), `garbage` (what came is no IPFIX message), `idle` (no byte for `idle-timeout`), `error` (of the network) or `stop`.";
+    ReceivePaused "tidegate_receive_paused_milliseconds_total" Counter, ["receiver"] "Time that a TCP receiver read nothing because the queue was full; its exporters had to wait as long.";
 
-    DecodeDatagrams "tidegate_decode_datagrams_total" Counter, ["protocol"] "Datagrams by protocol; `unknown` for those of none.";
+    DecodeDatagrams "tidegate_decode_datagrams_total" Counter, ["protocol"] "Datagrams, and messages over TCP, by protocol; `unknown` for those of none.";
     DecodeFlows "tidegate_decode_flows_total" Counter, ["protocol"] "Flows decoded.";
     DecodeLostRecords "tidegate_decode_lost_records_total" Counter, ["protocol"] "Records that exporters sent and that never came, by their sequence numbers: flows of NetFlow v5 and v7, data records of IPFIX.";
     DecodeLostDatagrams "tidegate_decode_lost_datagrams_total" Counter, ["protocol"] "Datagrams that exporters sent and that never came, by their sequence numbers: NetFlow v9 and sFlow.";

@@ -1,0 +1,111 @@
+//! From the bytes of a datagram to the queue: what readers of UDP and of TCP do alike.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use metrics::{Counter, Histogram};
+
+use crate::decode::{Datagram, Decoder, Protocol, Tally};
+use crate::flow::ChunkWriter;
+use crate::queue::ChunkSender;
+use crate::sink::{Ledger, RowDropReason};
+use crate::telemetry::{MetricName, Metrics};
+
+use super::decode_metrics::DecodeMetrics;
+
+/// A chunk is handed over at this age although it is not full, so that rows are not late at low rates.
+const CHUNK_AGE_MAX: Duration = Duration::from_millis(50);
+
+/// Decodes for one reader, counts, and hands chunks to the queue.
+#[derive(Debug)]
+pub struct Intake {
+    receiver: String,
+    writer: ChunkWriter,
+    queue: ChunkSender,
+    ledger: Arc<Ledger>,
+    decode_metrics: Arc<DecodeMetrics>,
+    datagrams: Counter,
+    bytes: Counter,
+    enqueue_seconds: Histogram,
+}
+
+impl Intake {
+    /// For a reader of the receiver called `receiver`; its chunks have at most `rows_max` rows.
+    #[must_use]
+    pub fn new(
+        receiver: &str,
+        rows_max: usize,
+        queue: ChunkSender,
+        ledger: Arc<Ledger>,
+        decode_metrics: Arc<DecodeMetrics>,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            receiver: receiver.to_owned(),
+            writer: ChunkWriter::new(rows_max),
+            queue,
+            ledger,
+            decode_metrics,
+            datagrams: metrics.counter(MetricName::ReceiveDatagrams, &[receiver]),
+            bytes: metrics.counter(MetricName::ReceiveBytes, &[receiver]),
+            enqueue_seconds: metrics.histogram(MetricName::BatchEnqueueSeconds, &[]),
+        }
+    }
+
+    /// The receiver's name.
+    pub(super) fn receiver(&self) -> &str {
+        &self.receiver
+    }
+
+    /// Decodes a datagram, or a message of a connection, and counts it.
+    pub(super) fn decode(&mut self, decoder: &mut Decoder, datagram: &Datagram<'_>, now: Instant) {
+        let (protocol, tally) = decoder.decode(datagram, now, &mut self.writer);
+        self.decode_metrics.count(protocol, &tally);
+        self.datagrams.increment(1);
+        self.bytes.increment(datagram.payload.len() as u64);
+    }
+
+    /// Counts what became of earlier datagrams.
+    pub(super) fn count_more(&self, protocol: Protocol, tally: &Tally) {
+        self.decode_metrics.count_more(protocol, tally);
+    }
+
+    /// Closes chunks that are old enough, unless so many wait that it is better to fill them.
+    pub(super) fn close_old(&mut self, now: Instant) {
+        if self.queue.takes_small_chunks() {
+            self.writer.close_older_than(CHUNK_AGE_MAX, now);
+        }
+    }
+
+    /// Closes every chunk.
+    pub(super) fn close_all(&mut self) {
+        self.writer.close_all();
+    }
+
+    /// Hands closed chunks to the queue. `when_full` is told of rows that it does not take, and says why
+    /// they are given up, or that they are tried again.
+    pub(super) fn push_closed(
+        &mut self,
+        mut when_full: impl FnMut(usize) -> Option<RowDropReason>,
+    ) {
+        for mut chunk in self.writer.take_closed() {
+            let rows = chunk.rows();
+            self.ledger.receive(rows);
+            let mut start = Instant::now();
+            while let Err(refused) = self.queue.try_push(chunk) {
+                if let Some(reason) = when_full(rows) {
+                    self.ledger.drop_rows(rows, reason);
+                    break;
+                }
+                (chunk, start) = (refused, Instant::now());
+            }
+            self.enqueue_seconds.record(start.elapsed());
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
