@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::traffic::{self, Pace, Protocol, Spec, Totals};
+use crate::traffic::{self, Pace, Protocol, Spec, Totals, Transport};
 use clap::ValueEnum;
 
 /// Each exporter has a socket.
@@ -20,6 +20,9 @@ pub(super) struct Args {
     /// What the exporters speak.
     #[arg(long, value_enum, default_value_t = Dialect::Mixed)]
     protocol: Dialect,
+    /// How they send; over tcp only ipfix, and at the pace at which the collector reads.
+    #[arg(long, value_enum, default_value_t)]
+    transport: super::Over,
     /// Flows a second over all exporters; 0 is as fast as it goes.
     #[arg(long, value_name = "FLOWS_PER_SECOND", default_value_t = 1_000)]
     rate: u64,
@@ -63,8 +66,12 @@ impl Args {
     /// Sends, then writes one line of what was sent, also when it ended in an error.
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let protocol = Protocol::from(self.protocol);
+        let transport = Transport::from(self.transport);
+        if transport == Transport::Tcp && protocol != Protocol::Ipfix {
+            anyhow::bail!("only IPFIX travels over TCP: add --protocol ipfix");
+        }
         let exporters = usize::try_from(self.exporters)?;
-        let spec = Spec { protocol, exporters, seed: self.seed, flows: self.flows };
+        let spec = Spec { protocol, exporters, seed: self.seed, flows: self.flows, transport };
         let duration = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
         let pace = Pace { flows_per_second: self.rate, duration };
         let totals = Totals::default();

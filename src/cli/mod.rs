@@ -18,10 +18,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, DEFAULT_PATH};
+use crate::traffic::Transport;
 
 /// A flow collector that writes NetFlow, IPFIX and sFlow to ClickHouse and keeps its books balanced.
 #[derive(Debug, Parser)]
@@ -105,6 +106,23 @@ impl ConfigFile {
 impl fmt::Display for ConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.display().fmt(f)
+    }
+}
+
+/// How exports are sent.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Over {
+    #[default]
+    Udp,
+    Tcp,
+}
+
+impl From<Over> for Transport {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Udp => Self::Udp,
+            Over::Tcp => Self::Tcp,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `tidegate send`: the UDP payloads of a capture, sent again.
+//! `tidegate send`: the UDP payloads of a capture, sent again, over UDP or TCP.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// Only payloads that were sent to this port; may be repeated.
     #[arg(long, value_name = "P")]
     port: Vec<u16>,
+    /// How to send; over tcp only IPFIX messages, on a connection for each sender.
+    #[arg(long, value_enum, default_value_t)]
+    transport: super::Over,
 }
 
 impl Args {
@@ -40,13 +43,15 @@ impl Args {
             (None, true) => Timing::AsCaptured,
             (None, false) => Timing::Unpaced,
         };
-        let replay = Replay { timing, repeat: self.repeat, ports: self.port };
+        let transport = self.transport.into();
+        let replay = Replay { timing, repeat: self.repeat, ports: self.port, transport };
         let mut report = Report::default();
         let stop = super::stop_at_signal()?;
         let started = Instant::now();
         let outcome = replay.run(&self.file, self.to, &stop, &mut report);
         let seconds = started.elapsed().as_secs_f64();
-        let Report { datagrams, bytes, exporters, refused, unsent, skipped, .. } = report;
+        let Report { datagrams, bytes, exporters, refused, unsent, skipped, not_ipfix, .. } =
+            report;
         writeln!(
             std::io::stdout().lock(),
             "sent datagrams={datagrams} bytes={bytes} exporters={exporters} seconds={seconds:.3}"
@@ -54,6 +59,9 @@ impl Args {
         let mut stderr = std::io::stderr().lock();
         if refused > 0 {
             writeln!(stderr, "refused {refused} times, {unsent} datagrams not sent")?;
+        }
+        if not_ipfix > 0 {
+            writeln!(stderr, "left out {not_ipfix} datagrams that are no IPFIX messages")?;
         }
         if skipped.total() > 0 {
             writeln!(stderr, "{skipped}")?;

@@ -7,7 +7,7 @@ use super::message::{IpfixHeader, MessageBuilder, V9Header};
 use super::wire::{low_u32, seconds};
 use super::{ipfix, sflow, v5, v9};
 
-/// Templates are repeated after this time. Exporters wait minutes (RFC 7011 section 8.4 asks for
+/// Templates are repeated after this time over UDP. Exporters wait minutes (RFC 7011 section 8.4 asks for
 /// some interval over UDP); a collector that starts during a test should not.
 const TEMPLATES_EVERY_MS: u64 = 1_000;
 /// Exporters started at most this long before the first datagram, and at least as long before it
@@ -46,6 +46,16 @@ impl Protocol {
     }
 }
 
+/// How exports travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// Datagrams.
+    #[default]
+    Udp,
+    /// A connection for each exporter, IPFIX only (RFC 7011 section 10.4). Templates are sent once.
+    Tcp,
+}
+
 /// What to generate. Equal specifications and times give equal datagrams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -57,11 +67,19 @@ pub struct Spec {
     pub seed: u64,
     /// How many flows in all; without it there is no end.
     pub flows: Option<u64>,
+    /// How they travel.
+    pub transport: Transport,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { protocol: Protocol::Mixed, exporters: 10, seed: 0, flows: None }
+        Self {
+            protocol: Protocol::Mixed,
+            exporters: 10,
+            seed: 0,
+            flows: None,
+            transport: Transport::Udp,
+        }
     }
 }
 
@@ -70,7 +88,7 @@ impl Default for Spec {
 pub struct Emission {
     /// Index of the exporter that sends it.
     pub exporter: usize,
-    /// The UDP payload.
+    /// The UDP payload, or the message.
     pub payload: Vec<u8>,
     /// Flow records in it; 0 when it holds templates.
     pub flows: u64,
@@ -111,7 +129,7 @@ impl Generator {
             not_v5 += usize::from(dialect != Dialect::V5);
             let is_v6 = dialect != Dialect::V5 && not_v5 % IPV6_EVERY == 0;
             let uptime_ms = rng.u64(u64::from(STARTED_AGO_MS_MAX) + 1..UPTIME_MS_MAX);
-            Exporter::new(index, dialect, is_v6, uptime_ms)
+            Exporter::new(index, dialect, spec.transport, is_v6, uptime_ms)
         });
         let exporters = exporters.collect();
         Self {
@@ -170,6 +188,7 @@ enum Dialect {
 struct Exporter {
     index: usize,
     dialect: Dialect,
+    transport: Transport,
     is_v6: bool,
     /// Uptime when it sent its first datagram.
     first_uptime_ms: u64,
@@ -182,10 +201,17 @@ struct Exporter {
 }
 
 impl Exporter {
-    fn new(index: usize, dialect: Dialect, is_v6: bool, first_uptime_ms: u64) -> Self {
+    fn new(
+        index: usize,
+        dialect: Dialect,
+        transport: Transport,
+        is_v6: bool,
+        first_uptime_ms: u64,
+    ) -> Self {
         Self {
             index,
             dialect,
+            transport,
             is_v6,
             first_uptime_ms,
             first_unix_ms: None,
@@ -209,9 +235,10 @@ impl Exporter {
     /// Asks once: the answer yes is taken as sent.
     fn are_templates_due(&mut self, now_unix_ms: u64) -> bool {
         let is_due = matches!(self.dialect, Dialect::V9 | Dialect::Ipfix)
-            && self
-                .templates_unix_ms
-                .is_none_or(|sent| now_unix_ms.saturating_sub(sent) >= TEMPLATES_EVERY_MS);
+            && self.templates_unix_ms.is_none_or(|sent| {
+                self.transport == Transport::Udp
+                    && now_unix_ms.saturating_sub(sent) >= TEMPLATES_EVERY_MS
+            });
         if is_due {
             self.templates_unix_ms = Some(now_unix_ms);
         }

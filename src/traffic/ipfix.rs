@@ -21,6 +21,24 @@ pub const FIELDS_V4: [Field; 20] = fields([8, 12, 15], 4);
 /// The same with sourceIPv6Address, destinationIPv6Address and ipNextHopIPv6Address.
 pub const FIELDS_V6: [Field; 20] = fields([27, 28, 62], 16);
 
+/// Bytes of a message header, RFC 7011 section 3.1.
+const HEADER_BYTES: usize = 16;
+
+/// Whether bytes are whole IPFIX messages, one after another, so that they may go over TCP: there the
+/// lengths in the headers are the only framing (RFC 7011 section 10.4).
+#[must_use]
+pub fn is_messages(mut bytes: &[u8]) -> bool {
+    while let [0, 10, high, low, ..] = *bytes {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        match bytes.get(length..).filter(|_| length >= HEADER_BYTES) {
+            Some([]) => return true,
+            Some(rest) => bytes = rest,
+            None => return false,
+        }
+    }
+    false
+}
+
 const fn fields(addresses: [u16; 3], octets: u16) -> [Field; 20] {
     [
         Field::new(addresses[0], octets),
@@ -69,4 +87,25 @@ pub fn write_record(bytes: &mut Vec<u8>, flow: &Flow, now_unix_ms: u64, is_v6: b
     let (source_mask, destination_mask) = v9::masks(flow, is_v6);
     rest[47..50].copy_from_slice(&[source_mask, destination_mask, flow.direction]);
     bytes.extend_from_slice(&rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_messages;
+    use crate::traffic::{IpfixHeader, MessageBuilder};
+
+    #[test]
+    fn only_whole_messages_may_go_over_tcp() {
+        let message = MessageBuilder::ipfix(IpfixHeader::default()).raw_set(300, &[1]).finish();
+        assert!(is_messages(&message));
+        assert!(is_messages(&message.repeat(3)));
+        let padded = [&message[..], &[0; 4]].concat();
+        let version_9 = [&[0, 9], &message[2..]].concat();
+        let no_length = [&[0, 10, 0, 0][..], &[0; 12]].concat();
+        for bytes in
+            [&[][..], &[0, 10], &message[1..], &message[..20], &padded, &version_9, &no_length]
+        {
+            assert!(!is_messages(bytes), "{bytes:?}");
+        }
+    }
 }

@@ -16,6 +16,6 @@ pub mod v5;
 pub mod v9;
 mod wire;
 
-pub use self::generator::{Emission, Generator, Protocol, Spec};
+pub use self::generator::{Emission, Generator, Protocol, Spec, Transport};
 pub use self::message::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
 pub use self::sender::{Pace, Sent, Totals, TrafficError, run};

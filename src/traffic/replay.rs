@@ -6,12 +6,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::source;
+use super::Transport;
+use super::ipfix;
+use super::source::{self, Source};
 use crate::capture::{Capture, CaptureError, Datagram, Skipped};
 
 /// Second octet of the addresses that senders of the capture get.
@@ -40,6 +42,8 @@ pub struct Replay {
     pub repeat: u32,
     /// Only payloads sent to these ports; all when empty.
     pub ports: Vec<u16>,
+    /// How they travel. Over TCP only IPFIX does, on a connection for each sender.
+    pub transport: Transport,
 }
 
 /// What has been sent.
@@ -57,6 +61,8 @@ pub struct Report {
     pub unsent: u64,
     /// Datagrams of the capture to other ports than those asked for, over all repetitions.
     pub other_ports: u64,
+    /// Datagrams that are no IPFIX messages and so cannot go over TCP, over all repetitions.
+    pub not_ipfix: u64,
     /// Packets of the capture that hold no datagram, of one reading.
     pub skipped: Skipped,
 }
@@ -105,7 +111,7 @@ impl Replay {
         stop: &AtomicBool,
         report: &mut Report,
     ) -> Result<(), ReplayError> {
-        let mut senders = Senders::new(target);
+        let mut senders = Senders::new(target, self.transport);
         let started = Instant::now();
         for _ in 0..self.repeat.max(1) {
             let mut capture = Capture::open(path)?;
@@ -121,6 +127,10 @@ impl Replay {
                     report.other_ports += 1;
                     continue;
                 }
+                if self.transport == Transport::Tcp && !ipfix::is_messages(&datagram.payload) {
+                    report.not_ipfix += 1;
+                    continue;
+                }
                 let first_unix_ns = *first_unix_ns.get_or_insert(datagram.time_unix_ns);
                 let due = match self.timing {
                     Timing::Unpaced => pass_started,
@@ -133,7 +143,7 @@ impl Replay {
                 if !wait_until(due, stop) {
                     break Ok(());
                 }
-                senders.send(&datagram, report)?;
+                senders.send(&datagram, stop, report)?;
             };
             report.skipped = *capture.skipped();
             outcome?;
@@ -148,22 +158,31 @@ impl Replay {
 /// The sockets, by sender of the capture.
 struct Senders {
     target: SocketAddr,
+    transport: Transport,
     /// Order of first appearance, which gives an address its number.
     addresses: HashMap<IpAddr, usize>,
-    sockets: HashMap<SocketAddr, UdpSocket>,
+    sources: HashMap<SocketAddr, Source>,
 }
 
 impl Senders {
-    fn new(target: SocketAddr) -> Self {
-        Self { target, addresses: HashMap::new(), sockets: HashMap::new() }
+    fn new(target: SocketAddr, transport: Transport) -> Self {
+        Self { target, transport, addresses: HashMap::new(), sources: HashMap::new() }
     }
 
-    fn send(&mut self, datagram: &Datagram, report: &mut Report) -> Result<(), ReplayError> {
+    fn send(
+        &mut self,
+        datagram: &Datagram,
+        stop: &AtomicBool,
+        report: &mut Report,
+    ) -> Result<(), ReplayError> {
         let target = self.target;
         let bytes = datagram.payload.len();
-        let socket = self.socket(datagram.source)?;
-        let sending = source::send(socket, &datagram.payload)
-            .map_err(|source| ReplayError::Send { target, bytes, source })?;
+        let source = self.source(datagram.source)?;
+        let sending = source.send(&datagram.payload, stop).map_err(|source| ReplayError::Send {
+            target,
+            bytes,
+            source,
+        })?;
         report.refused += sending.refused;
         if sending.is_sent {
             report.datagrams += 1;
@@ -171,14 +190,14 @@ impl Senders {
         } else {
             report.unsent += 1;
         }
-        report.exporters = self.sockets.len();
+        report.exporters = self.sources.len();
         Ok(())
     }
 
-    fn socket(&mut self, sender: SocketAddr) -> Result<&UdpSocket, ReplayError> {
+    fn source(&mut self, sender: SocketAddr) -> Result<&mut Source, ReplayError> {
         use std::collections::hash_map::Entry;
-        let vacant = match self.sockets.entry(sender) {
-            Entry::Occupied(socket) => return Ok(socket.into_mut()),
+        let vacant = match self.sources.entry(sender) {
+            Entry::Occupied(source) => return Ok(source.into_mut()),
             Entry::Vacant(vacant) => vacant,
         };
         let number = self.addresses.len();
@@ -187,8 +206,8 @@ impl Senders {
         let address = is_loopback.then(|| source::loopback(NETWORK, number));
         let port = if is_loopback { sender.port() } else { 0 };
         let target = self.target;
-        source::connect(target, address, port)
-            .map(|socket| &*vacant.insert(socket))
+        source::connect(target, self.transport, address, port)
+            .map(|source| vacant.insert(source))
             .map_err(|source| ReplayError::Socket { target, sender, source })
     }
 }
@@ -234,13 +253,18 @@ mod tests {
 
     #[test]
     fn every_sender_keeps_a_socket_of_its_own() {
-        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let collector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         collector.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let (one, two) = ([192, 0, 2, 1], [192, 0, 2, 2]);
         let file = tempfile::NamedTempFile::new().unwrap();
         let senders = [(one, 40_001, 2055), (one, 40_002, 2055), (two, 40_001, 2055), (two, 5, 53)];
         std::fs::write(file.path(), capture(&senders)).unwrap();
-        let replay = Replay { repeat: 2, ports: vec![2055], timing: Timing::Rate(1_000) };
+        let replay = Replay {
+            repeat: 2,
+            ports: vec![2055],
+            timing: Timing::Rate(1_000),
+            ..Replay::default()
+        };
         let mut report = Report::default();
         let target = collector.local_addr().unwrap();
         replay.run(file.path(), target, &AtomicBool::new(false), &mut report).unwrap();

@@ -3,12 +3,12 @@
 //! One thread, stopped by a flag, with totals that others may read while it runs.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::source;
-use super::{Emission, Generator, Spec};
+use super::source::{self, Source};
+use super::{Emission, Generator, Spec, Transport};
 
 /// First of the 127.x networks that exporters get their addresses from.
 const NETWORK: u8 = 64;
@@ -30,7 +30,7 @@ pub struct Pace {
 /// What has been sent, readable while it grows.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// UDP datagrams, those with templates among them.
+    /// Datagrams, or messages over TCP, those with templates among them.
     pub datagrams: AtomicU64,
     /// Flow records.
     pub flows: AtomicU64,
@@ -88,7 +88,7 @@ pub enum TrafficError {
         /// What the system said.
         source: io::Error,
     },
-    /// A datagram could not be sent, for another reason than a refusal.
+    /// A datagram could not be sent, for another reason than a refusal, or a connection ended.
     #[error("cannot send to {target}")]
     Send {
         /// Where to.
@@ -116,7 +116,7 @@ pub fn run(
     stop: &AtomicBool,
     totals: &Totals,
 ) -> Result<(), TrafficError> {
-    let sockets = open(spec, target)?;
+    let mut sources = open(spec, target)?;
     let mut generator = Generator::new(spec);
     let mut schedule = Schedule::new(pace.flows_per_second, Instant::now());
     let end = pace.duration.map(|duration| Instant::now() + duration);
@@ -132,11 +132,14 @@ pub fn run(
         let Some(emission) = generator.next(unix_ms()) else {
             break;
         };
-        let sending = source::send(&sockets[emission.exporter], &emission.payload)
+        let sending = sources[emission.exporter]
+            .send(&emission.payload, stop)
             .map_err(|source| TrafficError::Send { target, source })?;
         totals.refused.fetch_add(sending.refused, Ordering::Relaxed);
         if !sending.is_sent {
-            return Err(TrafficError::Refused { target });
+            // Stopped while it waited for a collector that does not read.
+            let is_stopped = spec.transport == Transport::Tcp;
+            return if is_stopped { Ok(()) } else { Err(TrafficError::Refused { target }) };
         }
         totals.add(emission);
         schedule.sent += emission.flows;
@@ -144,16 +147,13 @@ pub fn run(
     Ok(())
 }
 
-fn open(spec: &Spec, target: SocketAddr) -> Result<Vec<UdpSocket>, TrafficError> {
+fn open(spec: &Spec, target: SocketAddr) -> Result<Vec<Source>, TrafficError> {
     let is_loopback = source::is_v4_loopback(target);
     (0..spec.exporters.max(1))
         .map(|exporter| {
             let address = is_loopback.then(|| source::loopback(NETWORK, exporter));
-            source::connect(target, address, 0).map_err(|source| TrafficError::Socket {
-                target,
-                exporter,
-                source,
-            })
+            source::connect(target, spec.transport, address, 0)
+                .map_err(|source| TrafficError::Socket { target, exporter, source })
         })
         .collect()
 }
@@ -197,8 +197,9 @@ fn unix_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
-    use crate::traffic::Protocol;
 
     #[test]
     fn a_schedule_keeps_its_rate_and_forgives_a_long_pause() {
@@ -217,7 +218,7 @@ mod tests {
     fn what_arrives_is_what_the_totals_say() {
         let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
         collector.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let spec = Spec { protocol: Protocol::Mixed, exporters: 4, seed: 1, flows: Some(1_000) };
+        let spec = Spec { exporters: 4, seed: 1, flows: Some(1_000), ..Spec::default() };
         let totals = Totals::default();
         let target = collector.local_addr().unwrap();
         run(&spec, target, Pace::default(), &AtomicBool::new(false), &totals).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 const NOW_MS: u64 = 1_767_225_600_500;
 
 fn spec(protocol: Protocol, exporters: usize, flows: u64) -> Spec {
-    Spec { protocol, exporters, seed: 42, flows: Some(flows) }
+    Spec { protocol, exporters, seed: 42, flows: Some(flows), ..Spec::default() }
 }
 
 /// All datagrams, one every 10 ms.
@@ -140,6 +140,12 @@ fn v9_follows_rfc_3954() {
 #[test]
 fn ipfix_follows_rfc_7011() {
     check_templated(Protocol::Ipfix, 10, 8);
+}
+
+#[test]
+fn templates_are_announced_once_over_tcp() {
+    let spec = Spec { transport: Transport::Tcp, ..spec(Protocol::Ipfix, 8, 10_000) };
+    assert_eq!(all(&spec).iter().filter(|emission| emission.flows == 0).count(), 8);
 }
 
 #[test]
