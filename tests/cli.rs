@@ -46,7 +46,9 @@ fn a_bad_configuration_says_every_mistake_and_exits_78() {
 #[test]
 fn a_good_configuration_is_shown_without_its_password() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let config = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\nworkers = 2\n[clickhouse]\npassword = \"tide\"\n";
+    let config = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\nworkers = 2\n\
+                  [receivers.reliable]\nlisten = \"0.0.0.0:4739\"\ntransport = \"tcp\"\n\
+                  [clickhouse]\npassword = \"tide\"\n";
     std::fs::write(file.path(), config).unwrap();
     let output = tidegate(&["check", "-c", file.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
@@ -67,6 +69,21 @@ fn a_port_in_use_is_said_with_receiver_and_advice() {
         "tidegate: receivers.edge: cannot listen on udp 127.0.0.1:{port}: \
          Address already in use (os error 98); another process has the port \
          (ss -ulpn shows it): stop it or change `listen`\n"
+    );
+    assert_eq!(last_line(&output), expected.trim_end());
+}
+
+#[test]
+fn a_tcp_port_in_use_is_said_with_receiver_and_advice() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let config = format!("[receivers.core]\nlisten = \"127.0.0.1:{port}\"\ntransport = \"tcp\"\n");
+    let output = run_with(&config);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!(
+        "tidegate: receivers.core: cannot listen on tcp 127.0.0.1:{port}: \
+         Address already in use (os error 98); another process has the port \
+         (ss -tlpn shows it): stop it or change `listen`\n"
     );
     assert_eq!(last_line(&output), expected.trim_end());
 }
