@@ -16,7 +16,7 @@ use crate::decode::{Decoder, DecoderOptions, Exporters};
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::queue::{self, ChunkSender};
 use crate::receive::{BindError, Bound, DecodeMetrics, Intake, Reader, TcpReader, bind};
-use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger};
+use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger, RowDropReason};
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
 
@@ -173,11 +173,11 @@ impl App {
         if readers_left > 0 {
             warn!(readers_left, "Readers did not end in time, what they hold is lost uncounted.");
         }
-        let rows_left = pending();
+        let books = self.view.ledger.close();
+        let rows_left = books.dropped[RowDropReason::Shutdown as usize];
         if rows_left > 0 {
             warn!(rows_left, "Not all rows could be stored in time.");
         }
-        let books = self.view.ledger.close();
         let seconds = start.elapsed().as_secs_f64();
         info!(
             received = books.received,

@@ -335,6 +335,7 @@ fn rows_that_wait_at_a_stop_without_clickhouse_are_lost_to_it_and_counted() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     let dropped = stopped.books.dropped;
     assert_eq!((dropped[0], dropped[2]), (0, stopped.books.received), "no row is queue_full");
+    assert!(!stopped.is_drained);
     assert!(stopped.books.received > 300, "{:?}", stopped.books);
 }
 

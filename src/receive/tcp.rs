@@ -128,8 +128,12 @@ impl TcpReader {
         self.poll.clear();
         self.poll.add(&self.listener, Instant::now() >= self.accept_from);
         self.connections.iter().for_each(|connection| self.poll.add(connection, true));
-        if self.poll.wait(timeout).is_err() {
-            return 0; // interrupted
+        if let Err(error) = self.poll.wait(timeout) {
+            if error.kind() != io::ErrorKind::Interrupted {
+                // For lack of memory; it may be there at the next call too.
+                std::thread::sleep(POLL_TIMEOUT);
+            }
+            return 0;
         }
         // Who was idle is decided by the time before reading, which may wait for the queue.
         let now = Instant::now();
