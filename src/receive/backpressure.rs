@@ -23,14 +23,21 @@ pub(super) struct Backpressure {
     /// At a stop rows wait no longer than this; they are lost to it then.
     stop_wait: Duration,
     stop_seen: Option<Instant>,
+    paused: Duration,
     paused_ms: Counter,
     log: RateLimit,
 }
 
 impl Backpressure {
     pub(super) fn new(receiver: &str, stop_wait: Duration, paused_ms: Counter) -> Self {
-        let receiver = receiver.to_owned();
-        Self { receiver, stop_wait, stop_seen: None, paused_ms, log: RateLimit::new(LOG_INTERVAL) }
+        Self {
+            receiver: receiver.to_owned(),
+            stop_wait,
+            stop_seen: None,
+            paused: Duration::ZERO,
+            paused_ms,
+            log: RateLimit::new(LOG_INTERVAL),
+        }
     }
 
     /// Pauses for rows that the queue has no room for; `Some` when they are to be given up.
@@ -49,7 +56,8 @@ impl Backpressure {
             );
         }
         std::thread::sleep(PAUSE);
-        self.paused_ms.increment(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.paused += start.elapsed();
+        self.paused_ms.absolute(u64::try_from(self.paused.as_millis()).unwrap_or(u64::MAX));
         None
     }
 }
