@@ -17,6 +17,7 @@ use super::options::Announced;
 use super::plan::Output;
 use super::records::Segment;
 use super::sampling::Sampling;
+use super::seen::{SeenSet, Watch};
 use super::sequence::Observed;
 use super::tally::{DropReason, Protocol, Tally};
 use super::template::Templates;
@@ -80,6 +81,7 @@ pub struct Decoder {
     peers: HashMap<IpAddr, Peer>,
     segments: Vec<Segment>,
     sflow: sflow::Scratch,
+    watch: Option<Watch>,
 }
 
 /// What this reader looked up for one exporter, so that the shared tables are asked once.
@@ -101,7 +103,19 @@ impl Decoder {
             peers: HashMap::new(),
             segments: Vec::new(),
             sflow: sflow::Scratch::default(),
+            watch: None,
         }
+    }
+
+    /// From now on, notes what becomes of each set.
+    pub fn watch_sets(&mut self) {
+        self.watch = Some(Watch::default());
+    }
+
+    /// The sets of the datagrams decoded since the last call, of NetFlow v9 and IPFIX; none without
+    /// [`Self::watch_sets`].
+    pub fn take_sets(&mut self) -> Vec<SeenSet> {
+        self.watch.as_mut().map(|watch| std::mem::take(&mut watch.sets)).unwrap_or_default()
     }
 
     /// Writes the flows of `datagram` and returns its protocol and what became of it.
@@ -111,7 +125,8 @@ impl Decoder {
         now: Instant,
         writer: &mut ChunkWriter,
     ) -> (Option<Protocol>, Tally) {
-        let Self { options, exporters, peers, segments, sflow } = self;
+        let Self { options, exporters, peers, segments, sflow, watch } = self;
+        let watch = watch.as_mut().map(|watch| watch.of(datagram.payload));
         let mut shared = None;
         let (address, now_ms) = (datagram.exporter, datagram.received_ms);
         let peer = match exporters.get_cached(address, now_ms, peers) {
@@ -137,6 +152,7 @@ impl Decoder {
             domain: None,
             clock_skew_ms: None,
             sflow,
+            watch,
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
         let (domain, clock_skew_ms) = (reader.domain, reader.clock_skew_ms);
