@@ -7,6 +7,7 @@ mod demo;
 mod elements;
 mod exporters;
 mod generate;
+mod inspect;
 mod run;
 mod send;
 
@@ -40,6 +41,7 @@ enum Command {
     Send(send::Args),
     Generate(generate::Args),
     Decode(decode::Args),
+    Inspect(inspect::Args),
     Elements(elements::Args),
     Exporters(exporters::Args),
 }
@@ -62,6 +64,7 @@ impl Cli {
             Command::Send(args) => args.run(),
             Command::Generate(args) => args.run(),
             Command::Decode(args) => args.run(),
+            Command::Inspect(args) => args.run(),
             Command::Elements(args) => args.run(),
             Command::Exporters(args) => args.run(),
         };
