@@ -143,7 +143,7 @@ impl<'a> MessageReader<'a> {
         };
         for template in learn_set(body, layout, &templates, now_ms, self.output.tally) {
             if let Some(watch) = &mut self.watch {
-                watch.note_learned(template.definition.id);
+                watch.note_learned(protocol, domain_id, &template);
             }
             for set in templates.waiting.take(template.definition.id) {
                 self.records_are_known = false;

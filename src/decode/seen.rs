@@ -6,10 +6,11 @@
 use std::mem;
 
 use super::message::SET_HEADER_BYTES;
-use super::tally::Tally;
+use super::tally::{Protocol, Tally};
+use super::template::{Template, TemplateInfo};
 
 /// One set as the decoder walked it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SeenSet {
     /// Its id: of a template, or of a kind of templates.
     pub id: u16,
@@ -17,10 +18,10 @@ pub struct SeenSet {
     pub offset: usize,
     /// Its bytes, header included. More than the message says, for a last set that its message cuts.
     pub length: usize,
-    /// What became of it alone. Nothing at all: it waits for its template.
+    /// What became of it alone. A data set that is neither decoded nor dropped waits for its template.
     pub tally: Tally,
     /// Templates of it that were new or differed from the known one, in order.
-    pub learned: Vec<u16>,
+    pub learned: Vec<TemplateInfo>,
 }
 
 /// The sets of the datagram that is being decoded.
@@ -61,9 +62,9 @@ impl Watch {
     }
 
     /// A template of the set was learned.
-    pub(super) fn note_learned(&mut self, template_id: u16) {
+    pub(super) fn note_learned(&mut self, protocol: Protocol, domain_id: u32, template: &Template) {
         if let Some(set) = self.sets.last_mut() {
-            set.learned.push(template_id);
+            set.learned.push(TemplateInfo::of(protocol, domain_id, template));
         }
     }
 

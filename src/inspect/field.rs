@@ -2,12 +2,10 @@
 
 use std::fmt;
 
+use crate::decode::VARIABLE_LENGTH;
 use crate::elements::{Element, registry};
 
 use super::{count, value};
-
-/// Field length that announces a length in each record, RFC 7011 section 7.
-pub(super) const VARIABLE_LENGTH: u16 = 65_535;
 
 /// Scope types of NetFlow v9, RFC 3954 section 6.1, from 1 on.
 const NETFLOW_V9_SCOPES: [&str; 5] = ["System", "Interface", "LineCard", "Cache", "Template"];
@@ -27,7 +25,7 @@ pub(super) enum Owner {
 pub(super) struct Field {
     pub(super) owner: Owner,
     pub(super) id: u16,
-    /// Bytes, or [`VARIABLE_LENGTH`] in IPFIX.
+    /// Bytes, or [`VARIABLE_LENGTH`]; exporters of NetFlow v9 use that too.
     pub(super) length: u16,
     /// It says what the other fields of an options record are about.
     pub(super) is_scope: bool,
@@ -45,7 +43,7 @@ impl Field {
 
     /// Whether each record says how long it is.
     pub(super) fn is_variable(self) -> bool {
-        self.length == VARIABLE_LENGTH && matches!(self.owner, Owner::Enterprise(_))
+        self.length == VARIABLE_LENGTH
     }
 
     /// How long it is.
@@ -82,4 +80,30 @@ impl fmt::Display for Field {
             (None, Owner::Enterprise(number)) => write!(f, "unknown({number}/{})", self.id),
         }
     }
+}
+
+/// The fields of the record that `bytes` begin with, and what lies behind it.
+pub(super) fn cut_record<'a>(
+    fields: &[Field],
+    mut bytes: &'a [u8],
+) -> Option<(Vec<Vec<u8>>, &'a [u8])> {
+    let whole = bytes.len();
+    let mut record = Vec::with_capacity(fields.len());
+    for field in fields {
+        let mut length = usize::from(field.length);
+        // RFC 7011 section 7: one byte of length, or 255 and two.
+        if field.is_variable() {
+            let (&first, behind) = bytes.split_first()?;
+            (length, bytes) = (first.into(), behind);
+            if first == u8::MAX {
+                let (long, behind) = bytes.split_first_chunk()?;
+                (length, bytes) = (u16::from_be_bytes(*long).into(), behind);
+            }
+        }
+        let (value, behind) = bytes.split_at_checked(length)?;
+        record.push(value.to_vec());
+        bytes = behind;
+    }
+    // A record without a byte would come again and again.
+    (bytes.len() < whole).then_some((record, bytes))
 }

@@ -4,37 +4,37 @@
 //! beside each set what becomes of it in a collector. Names and types are of the registry of elements.
 //! Nothing here is on the way of a datagram to ClickHouse.
 
+mod convert;
+mod domain;
 mod field;
 mod fixed;
 mod header;
 mod library;
 mod raw;
+mod sets;
 #[cfg(test)]
 mod tests;
 mod value;
 mod verdict;
+mod waiting;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::capture::Datagram as Captured;
-use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Protocol, SeenSet};
+use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Protocol};
 use crate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, Kind, Row};
 
-use self::header::Message;
-use self::library::{Contents, Library, Template};
 pub use self::raw::{RawError, read_raw};
-
-/// Bytes of a set header, RFC 3954 section 5.2 and RFC 7011 section 3.3.2.
-const SET_HEADER_BYTES: usize = 4;
+use self::sets::SetsWriter;
 
 /// Reads datagrams in their order and writes what is in them.
 #[derive(Debug)]
 pub struct Inspector {
     decoder: Decoder,
     writer: ChunkWriter,
-    library: Library,
+    sets: SetsWriter,
     only_templates: bool,
 }
 
@@ -50,7 +50,7 @@ impl Inspector {
         let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
         decoder.watch_sets();
         let writer = ChunkWriter::new(CHUNK_ROWS_MAX);
-        Self { decoder, writer, library: Library::default(), only_templates }
+        Self { decoder, writer, sets: SetsWriter::new(only_templates), only_templates }
     }
 
     /// Writes the datagram that is `number` in its file.
@@ -73,8 +73,7 @@ impl Inspector {
         self.writer.close_all();
         let chunks: Vec<Chunk> = self.writer.take_closed().collect();
         if self.only_templates && !sets.iter().any(|set| set.tally.templates > 0) {
-            // The library learns from every set all the same.
-            return self.write_sets(captured, &sets, &mut io::sink());
+            return Ok(());
         }
         let time = value::utc(received_ms);
         write!(out, "datagram {number}: {time} {}, ", captured.source)?;
@@ -82,7 +81,7 @@ impl Inspector {
             Some(message) => writeln!(out, "{message}")?,
             None => writeln!(out, "{} of no known protocol", count(payload.len(), "byte"))?,
         }
-        self.write_sets(captured, &sets, out)?;
+        self.sets.write(number, captured, &sets, out)?;
         if !self.only_templates {
             match Protocol::of(payload) {
                 Some(Protocol::NetflowV5 | Protocol::NetflowV7) => fixed::write(payload, out)?,
@@ -109,88 +108,6 @@ impl Inspector {
         }
         Ok(())
     }
-
-    /// The sets of NetFlow v9 and IPFIX, under the message that they are in.
-    fn write_sets(
-        &mut self,
-        captured: &Captured,
-        sets: &[SeenSet],
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let messages = header::messages(&captured.payload);
-        let mut sets = sets.iter().peekable();
-        for (index, message) in messages.iter().enumerate() {
-            if index > 0 {
-                writeln!(out, "  message {}: {message}", index + 1)?;
-            }
-            let next = messages.get(index + 1).map_or(usize::MAX, |next| next.offset);
-            while let Some(set) = sets.next_if(|set| set.offset < next) {
-                self.write_set(captured, message, set, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_set(
-        &mut self,
-        captured: &Captured,
-        message: &Message<'_>,
-        set: &SeenSet,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let end = set.offset.saturating_add(set.length);
-        let Some(bytes) = captured.payload.get(set.offset..end) else { return Ok(()) };
-        let contents = self.library.read(captured.source.ip().to_canonical(), message, bytes);
-        let is_shown = matches!(contents, Contents::Templates(_)) || set.tally.templates > 0;
-        if self.only_templates && !is_shown {
-            return Ok(());
-        }
-        let records = match &contents {
-            Contents::Records { records, .. } => format!(", {}", count(records.len(), "record")),
-            Contents::Templates(_) | Contents::Unread(_) => String::new(),
-        };
-        let length = count(set.length, "byte");
-        let verdict = verdict::of_set(set);
-        writeln!(out, "  set {}, {length}{records} -> {verdict}", set.id)?;
-        let body = bytes.get(SET_HEADER_BYTES..).unwrap_or_default();
-        match contents {
-            Contents::Templates(templates) => write_templates(&templates, set, out),
-            Contents::Records { fields, records, read_by_library, rest_bytes } => {
-                for (number, values) in records.iter().enumerate() {
-                    let by_whom =
-                        if number < read_by_library { "" } else { ", not read by netflow_parser" };
-                    writeln!(out, "    record {}{by_whom}", number + 1)?;
-                    for (field, value) in fields.iter().zip(values) {
-                        writeln!(out, "      {field} = {}", field.show(value))?;
-                    }
-                }
-                let rest = &body[body.len().saturating_sub(rest_bytes)..];
-                write_rest("behind the last record", rest, out)
-            }
-            Contents::Unread(why) => write_rest(&why, body, out),
-        }
-    }
-}
-
-fn write_templates(templates: &[Template], set: &SeenSet, out: &mut impl Write) -> io::Result<()> {
-    for template in templates {
-        let kind = if template.is_options { "options template" } else { "template" };
-        let verdict = verdict::of_template(template, set);
-        let fields = count(template.fields.len(), "field");
-        writeln!(out, "    {kind} {}, {fields}, {verdict}", template.id)?;
-        for field in template.fields.iter() {
-            writeln!(out, "      {field}, {}", field.length_text())?;
-        }
-    }
-    Ok(())
-}
-
-/// Bytes that are no record. Padding is not worth a line.
-fn write_rest(what: &str, rest: &[u8], out: &mut impl Write) -> io::Result<()> {
-    if rest.iter().all(|&byte| byte == 0) {
-        return Ok(());
-    }
-    writeln!(out, "    {what}: {}", value::hex(rest))
 }
 
 /// What tidegate's own decoder makes of protocols that the crate does not read.

@@ -67,6 +67,19 @@ fn what_tidegate_does_stands_beside_each_set() {
     assert_snapshot!(text);
 }
 
+/// A device is not shown as bytes because the crate refuses its templates.
+#[test]
+fn templates_that_only_tidegate_takes_are_used_all_the_same() {
+    let variable = [Field::new(8, 4), Field::new(96, 65_535)];
+    let empty = [Field::new(8, 4), Field::new(150, 0)];
+    let record = [&[192, 0, 2, 9][..], &variable_length(b"web")].concat();
+    let text = inspect(&[
+        v9().template(256, &variable).data_set(256, &[record]).finish(),
+        ipfix().template(257, &empty).data_set(257, &[[192, 0, 2, 1], [192, 0, 2, 2]]).finish(),
+    ]);
+    assert_snapshot!(text);
+}
+
 #[test]
 fn only_templates_are_shown_when_asked_for() {
     let payloads = [

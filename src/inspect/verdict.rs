@@ -19,18 +19,24 @@ pub(super) fn of_set(set: &SeenSet) -> String {
     parts.extend(decoded(&set.tally, if is_data { "" } else { " that waited" }));
     parts.extend(dropped(&set.tally, &Tally::default()));
     match parts.is_empty() {
-        // A data set without a template leaves no other trace.
-        true if is_data => format!("waits for template {}", set.id),
+        true if waits(set) => format!("waits for template {}", set.id),
         true => "withdrawal or padding".to_owned(),
         false => parts.join("; "),
     }
+}
+
+/// Whether it is a data set that waits for its template: such is neither decoded nor dropped.
+pub(super) fn waits(set: &SeenSet) -> bool {
+    let is_decoded = set.tally.flows + set.tally.options_records > 0;
+    set.id >= TEMPLATE_ID_MIN && !is_decoded && set.tally.drops().next().is_none()
 }
 
 /// What became of one template of a set. How many were refused, and why, is said of the set.
 pub(super) fn of_template(template: &Template, set: &SeenSet) -> &'static str {
     let refusals = [DropReason::BadTemplate, DropReason::TemplateLimit, DropReason::ExporterLimit];
     let is_any_refused = refusals.iter().any(|&reason| set.tally.dropped(reason).count > 0);
-    match (set.learned.contains(&template.id), template.is_redefined) {
+    let is_learned = set.learned.iter().any(|learned| learned.id == template.id);
+    match (is_learned, template.is_redefined) {
         (true, true) => "changed",
         (true, false) => "new",
         (false, _) if is_any_refused && set.tally.templates == 1 => "refused",

@@ -23,7 +23,7 @@ use serde_json::Value;
 use theirs::{Body, Set, Theirs};
 use tidegate::capture::Capture;
 use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol, SeenSet, Tally};
-use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter, Identity, Row};
+use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter, Row};
 
 /// Lowest id of a template, RFC 7011 section 3.4.1.
 const TEMPLATE_ID_MIN: u16 = 256;
@@ -100,11 +100,7 @@ fn pcap_files(folder: &Path) -> Vec<PathBuf> {
 impl Comparison {
     fn read(&mut self, file: &Path) {
         self.capture = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        let options = DecoderOptions {
-            identity: Identity::default(),
-            protocols: Protocol::ALL.into(),
-            skew_max: Duration::MAX,
-        };
+        let options = DecoderOptions { skew_max: Duration::MAX, ..DecoderOptions::default() };
         let mut ours = Decoder::new(options, Arc::new(Exporters::default()));
         ours.watch_sets();
         let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);
