@@ -14,8 +14,9 @@ use crate::inspect::{Inspector, read_raw};
 ///
 /// FILE is a pcap or pcapng file, or holds export messages one behind the other, without the headers of
 /// packets. Fields are read by the crate netflow_parser, whether a column of flows takes them or not; behind
-/// "->" is what tidegate's own decoder does with the set. What netflow_parser does not read is shown as bytes.
-/// It reads neither NetFlow v1 nor sFlow: of these the flows are shown that tidegate decodes. Times are UTC.
+/// "->" is what tidegate's own decoder does with the set. Records that netflow_parser leaves are cut out by
+/// their template and say so; what has no template is shown as bytes. netflow_parser reads neither NetFlow v1
+/// nor sFlow: of these the flows are shown that tidegate decodes. Times are UTC.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The capture or the messages
