@@ -9,6 +9,7 @@ pub mod decode;
 pub mod devserver;
 pub mod elements;
 pub mod flow;
+pub mod inspect;
 pub mod manage;
 pub mod queue;
 pub mod receive;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use common::{captures, tidegate};
 use serde_json::Value;
+use tidegate::capture::Capture;
 
 /// Captures whose figures differ from the truth, and why in short; `docs/decoding.md` says more.
 const EXPLAINED: &[(&str, &str)] = &[
@@ -131,6 +132,55 @@ fn names_of_an_nbar_table_are_with_their_applications() {
     std::fs::write(file.path(), both).unwrap();
     let named = named_flows(file.path(), "applicationId", "applicationName");
     assert_eq!(named, [(0x0100_0001, "icmp".into(), 2)]);
+}
+
+/// Every record that is decoded is shown, and nothing makes a line without bounds.
+#[test]
+fn every_capture_can_be_inspected() {
+    let Some(folder) = captures() else { return };
+    let (mut files, mut records) = (0, 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|extension| extension != "pcap") {
+            continue;
+        }
+        let output = tidegate(&["inspect", file.to_str().unwrap()]);
+        assert!(output.status.success(), "{}: {:?}", file.display(), output.stderr);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().all(|line| line.len() < 1_000), "{}", file.display());
+        let is_record = |line: &&str| {
+            let line = line.trim_start();
+            line.starts_with("record ") || line.starts_with("flow ")
+        };
+        let shown = text.lines().filter(is_record).count() as u64;
+        let [_, flows, _, _, options_records, _] = summary(&file);
+        assert_eq!(shown, flows + options_records, "{}", file.display());
+        files += 1;
+        records += shown;
+    }
+    println!("inspected {files} captures with {records} records");
+    assert!(files > 100 && records > 10_000);
+}
+
+/// The payloads of a capture one behind the other are the same messages.
+#[test]
+fn messages_without_a_capture_are_inspected_alike() {
+    let Some(folder) = captures() else { return };
+    for name in ["exporter-softflowd-v5", "exporter-softflowd-v9", "exporter-softflowd-v10"] {
+        let capture = folder.join(name).with_extension("pcap");
+        let payloads = Capture::open(&capture).unwrap().map(|datagram| datagram.unwrap().payload);
+        let raw = tempfile::NamedTempFile::with_suffix(".dat").unwrap();
+        std::fs::write(raw.path(), payloads.collect::<Vec<_>>().concat()).unwrap();
+        let shown = |file: &Path| {
+            let output = tidegate(&["inspect", file.to_str().unwrap()]);
+            let text = String::from_utf8(output.stdout).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with("datagram "));
+            lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+        };
+        let lines = shown(raw.path());
+        assert!(lines.len() > 1_000, "{name}: {lines:?}");
+        assert!(lines == shown(&capture), "{name}");
+    }
 }
 
 /// The pairs of two columns, and how many flows have them.

@@ -206,6 +206,31 @@ fn send_replays_a_capture_that_decode_reads() {
 }
 
 #[test]
+fn inspect_says_what_is_no_capture_and_stops_in_silence_when_nobody_reads() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = tidegate(&["inspect", path]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected =
+        format!("tidegate: {path} is neither a capture nor begins with an export message\n");
+    assert_eq!(stderr(&output), expected);
+    let header = [[0, 9, 0, 0].as_slice(), &[0; 16]].concat();
+    std::fs::write(file.path(), header.repeat(10_000)).unwrap();
+    let output = tidegate(&["inspect", "--limit", "2", path]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("datagram ").count(), 2);
+    let mut inspect = Command::new(TIDEGATE)
+        .args(["inspect", path])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = BufReader::new(inspect.stdout.take().unwrap()).lines().next();
+    assert!(first.unwrap().unwrap().starts_with("datagram 1: "));
+    let output = inspect.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}
+
+#[test]
 fn elements_are_printed_and_an_unknown_one_exits_1_with_the_nearest() {
     let output = tidegate(&["elements", "1"]);
     assert_eq!(output.status.code(), Some(0));

@@ -187,7 +187,7 @@ fn a_datagram_that_cannot_be_decoded_is_counted_with_its_exporter() {
     let output = common::tidegate(&["exporters", "--management", &management]);
     let table = String::from_utf8(output.stdout).unwrap();
     let line: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!((line[0], line[2], line[8]), ("127.9.9.9", "6", "6"), "{table}");
+    assert_eq!((line[0], *line.last().unwrap()), ("127.9.9.9", "6"), "{table}");
     app.stop();
 }
 

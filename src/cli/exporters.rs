@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// FLOWS/S is the mean of the last whole ten seconds. SAMPLING is what options records announce; rates in
 /// records and headers are in the column samplingInterval. SKEW is how far the clock of the exporter is
-/// behind, network delay included. LOST is what never came, by the exporter's sequence numbers: records (NetFlow v5 and v7, IPFIX) and
+/// behind, network delay included, "none" without a clock. LOST is what never came, by the exporter's sequence numbers: records (NetFlow v5 and v7, IPFIX) and
 /// datagrams (NetFlow v9, sFlow). DROPPED is what came and could not be decoded: datagrams and sets.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -71,13 +71,15 @@ impl Args {
     }
 }
 
+/// A clock that is off by ten years was never set.
+const NO_CLOCK_MS: u64 = 10 * 365 * 86_400_000;
+
 const HEAD: &str = "\
 EXPORTER                                 PROTOCOL    DOMAINS SEEN S AGO   FLOWS/S        FLOWS TEMPLATES  SAMPLING SKEW S  LOST REC LOST DGRAM RESTARTS  DROPPED";
 
 impl Exporter {
     fn line(&self, now_ms: u64) -> String {
         let dropped: u64 = self.dropped.values().map(|dropped| dropped.count).sum();
-        let skew = self.clock_skew_ms.map(|skew_ms| format!("{:.1}", skew_ms as f64 / 1_000.0));
         format!(
             "{:<40} {:<11} {:>7} {:>10} {:>9.0} {:>12} {:>9} {:>9} {:>6} {:>9} {:>10} {:>8} {:>8}",
             self.address,
@@ -88,12 +90,21 @@ impl Exporter {
             self.flows,
             self.templates,
             self.rate(),
-            skew.as_deref().unwrap_or("-"),
+            self.skew(),
             self.lost_records,
             self.lost_datagrams,
             self.restarts,
             dropped,
         )
+    }
+
+    /// Seconds, unless it has no clock.
+    fn skew(&self) -> String {
+        match self.clock_skew_ms {
+            None => "-".to_owned(),
+            Some(skew_ms) if skew_ms.unsigned_abs() >= NO_CLOCK_MS => "none".to_owned(),
+            Some(skew_ms) => format!("{:.1}", skew_ms as f64 / 1_000.0),
+        }
     }
 
     /// The protocol of most of its datagrams, with a mark when there are others.

@@ -7,6 +7,7 @@ mod demo;
 mod elements;
 mod exporters;
 mod generate;
+mod inspect;
 mod run;
 mod send;
 
@@ -41,6 +42,7 @@ enum Command {
     Send(send::Args),
     Generate(generate::Args),
     Decode(decode::Args),
+    Inspect(inspect::Args),
     Elements(elements::Args),
     Exporters(exporters::Args),
 }
@@ -63,6 +65,7 @@ impl Cli {
             Command::Send(args) => args.run(),
             Command::Generate(args) => args.run(),
             Command::Decode(args) => args.run(),
+            Command::Inspect(args) => args.run(),
             Command::Elements(args) => args.run(),
             Command::Exporters(args) => args.run(),
         };

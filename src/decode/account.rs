@@ -22,8 +22,7 @@ pub struct Account {
     pub bytes: u64,
     /// Datagrams of each protocol, by [`Protocol`].
     pub by_protocol: [u64; Protocol::ALL.len()],
-    /// Protocol and observation domain, source id or sub-agent of its messages; the first
-    /// [`DOMAINS_MAX`] that came.
+    /// Protocol and observation domain, source id or sub-agent of its messages; the first 1,024 that came.
     pub domains: BTreeSet<(Protocol, u32)>,
     /// Everything that decoding them gave.
     pub tally: Tally,

@@ -17,6 +17,7 @@ use super::options::Announced;
 use super::plan::Output;
 use super::records::Segment;
 use super::sampling::Sampling;
+use super::seen::{SeenSet, Watch};
 use super::sequence::Observed;
 use super::session::Session;
 use super::tally::{DropReason, Protocol, Tally};
@@ -82,6 +83,7 @@ pub struct Decoder {
     peers: HashMap<IpAddr, Peer>,
     segments: Vec<Segment>,
     sflow: sflow::Scratch,
+    watch: Option<Watch>,
 }
 
 /// What templates and numbers hold for, RFC 7011 section 8.
@@ -127,7 +129,19 @@ impl Decoder {
             peers: HashMap::new(),
             segments: Vec::new(),
             sflow: sflow::Scratch::default(),
+            watch: None,
         }
+    }
+
+    /// From now on, notes what becomes of each set.
+    pub fn watch_sets(&mut self) {
+        self.watch = Some(Watch::default());
+    }
+
+    /// The sets of the datagrams decoded since the last call, of NetFlow v9 and IPFIX; none without
+    /// [`Self::watch_sets`].
+    pub fn take_sets(&mut self) -> Vec<SeenSet> {
+        self.watch.as_mut().map(|watch| std::mem::take(&mut watch.sets)).unwrap_or_default()
     }
 
     /// Writes the flows of `datagram` and returns its protocol and what became of it.
@@ -137,7 +151,8 @@ impl Decoder {
         now: Instant,
         writer: &mut ChunkWriter,
     ) -> (Option<Protocol>, Tally) {
-        let Self { options, scope, exporters, peers, segments, sflow } = self;
+        let Self { options, scope, exporters, peers, segments, sflow, watch } = self;
+        let watch = watch.as_mut().map(|watch| watch.of(datagram.payload));
         let mut shared = None;
         let (address, now_ms) = (datagram.exporter, datagram.received_ms);
         let peer = match exporters.get_cached(address, now_ms, peers, *scope) {
@@ -163,6 +178,7 @@ impl Decoder {
             domain: None,
             clock_skew_ms: None,
             sflow,
+            watch,
         };
         let protocol = decode_payload(datagram.payload, &mut reader);
         let (domain, clock_skew_ms) = (reader.domain, reader.clock_skew_ms);

@@ -20,7 +20,7 @@ pub(super) struct Derived {
     has_last: bool,
     duration: Option<Duration>,
     ip_version: IpVersion,
-    /// Protocol and destination port are there, so an ICMP type may be in the latter.
+    /// Protocol and destination port are there and the ICMP type is not, so it may be in the latter.
     may_have_icmp_in_port: bool,
     named: Vec<NamedColumn>,
 }
@@ -46,7 +46,8 @@ enum IpVersion {
 impl Derived {
     /// For records of `fields`, of which `has` says which columns they fill.
     pub(super) fn of(fields: &[Field], places: &[Place], has: impl Fn(Column) -> bool) -> Self {
-        let may_have_icmp_in_port = has(Column::Protocol) && has(Column::DstPort);
+        let may_have_icmp_in_port =
+            has(Column::Protocol) && has(Column::DstPort) && !has(Column::IcmpType);
         Self {
             has_first: has(Column::FirstSwitched),
             has_last: has(Column::LastSwitched),

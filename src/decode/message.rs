@@ -9,6 +9,7 @@ use super::exporters::SequenceKey;
 use super::names::NameLookup;
 use super::plan::{MessageContext, Output};
 use super::rates::RateLookup;
+use super::seen::Watch;
 use super::sflow;
 use super::tally::{DropReason, Protocol};
 use super::template::Template;
@@ -17,7 +18,7 @@ use super::waiting::{Outcome, WaitingSet};
 use super::wire::Wire;
 
 /// Bytes of a set header: id and length, RFC 3954 section 5.2 and RFC 7011 section 3.3.2.
-const SET_HEADER_BYTES: usize = 4;
+pub(super) const SET_HEADER_BYTES: usize = 4;
 
 /// The shortest message header, that of IPFIX, RFC 7011 section 3.1.
 const MESSAGE_HEADER_BYTES_MIN: usize = 16;
@@ -40,6 +41,8 @@ pub(super) struct MessageReader<'a> {
     /// Every record of the message was decoded, and no other.
     pub(super) records_are_known: bool,
     pub(super) sflow: &'a mut sflow::Scratch,
+    /// Looks on, if somebody wants to know what becomes of each set.
+    pub(super) watch: Option<&'a mut Watch>,
 }
 
 impl<'a> MessageReader<'a> {
@@ -106,7 +109,14 @@ impl<'a> MessageReader<'a> {
                 self.output.tally.drop(DropReason::BadSetLength, rest);
                 break;
             };
+            let bytes_behind = wire.len() + if is_last { 0 } else { behind };
+            if let Some(watch) = &mut self.watch {
+                watch.begin(id, body.len(), bytes_behind, self.output.tally);
+            }
             self.read_set(id, body, context, layout_of(id));
+            if let Some(watch) = &mut self.watch {
+                watch.end(self.output.tally);
+            }
         }
         &bytes[message_bytes..]
     }
@@ -132,6 +142,9 @@ impl<'a> MessageReader<'a> {
             return self.drop_set(DropReason::ExporterLimit, body);
         };
         for template in learn_set(body, layout, &templates, now_ms, self.output.tally) {
+            if let Some(watch) = &mut self.watch {
+                watch.note_learned(protocol, domain_id, &template);
+            }
             for set in templates.waiting.take(template.definition.id) {
                 self.records_are_known = false;
                 let mut context = self.context(protocol, domain_id, set.timing);

@@ -87,8 +87,8 @@ impl Chunk {
         items.iter().skip(start).take(length).map(|item| u32::from_le_bytes(*item))
     }
 
-    /// The values of a map column, one for each key, as ClickHouse's Native format has texts: the length
-    /// ([`put_length`]) and the bytes.
+    /// The values of a map column, one for each key, as ClickHouse's Native format has texts: the length in
+    /// LEB128, and the bytes.
     #[must_use]
     pub fn values(&self, column: Column) -> &[u8] {
         &self.columns[column as usize].values

@@ -16,7 +16,9 @@ fn the_type_of_icmp_is_in_the_port_when_no_field_has_it() {
     let mut bench = Bench::new();
     let fields = [Field::new(4, 1), Field::new(11, 2), Field::new(32, 2)];
     bench.decode(&v9().template(300, &fields).data_set(300, &[&[1, 8, 0, 3, 1]]).finish());
-    assert_eq!(bench.column(Column::IcmpType), [3], "its own field wins");
+    bench.decode(&v9().data_set(300, &[&[1, 0x44, 0x8d, 0, 0]]).finish());
+    let types = [json!(3), Value::Null];
+    assert_eq!(bench.column(Column::IcmpType), types, "its own field wins, an echo reply's too");
 }
 
 #[test]
