@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -230,19 +231,38 @@ pub fn captures() -> Option<PathBuf> {
     None
 }
 
-/// Whether a program of the system is there; a missing one is said. In CI it must be there.
+/// Whether a program of the system is there; a missing one is said. In CI it must be there if this is root,
+/// who can install it.
 pub fn has_program(name: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).chain(["/usr/sbin".into()]).any(|dir| dir.join(name).is_file())
     });
-    if !found {
-        skip(&format!("{name} is not installed"));
+    match found {
+        true => {}
+        false if is_root() => skip(&format!("{name} is not installed")),
+        false => say_skipped(&format!("{name} is not installed, and this is not root")),
     }
     found
+}
+
+/// Whether this is root; `why` says what needs it. CI may run as anybody.
+pub fn may_as_root(why: &str) -> bool {
+    if !is_root() {
+        say_skipped(&format!("not root, and {why}"));
+    }
+    is_root()
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// Says why a test is not run. In CI that must not be.
 pub fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "{why}");
+    say_skipped(why);
+}
+
+fn say_skipped(why: &str) {
     writeln!(std::io::stderr().lock(), "skipped: {why}").unwrap();
 }
