@@ -30,6 +30,13 @@ const EXPIRY_INTERVAL_MS: i64 = 60_000;
 /// Observation domains of one exporter. A chassis has one per line card or VRF.
 const DOMAINS_PER_EXPORTER_MAX: usize = 1_024;
 
+/// Observation domains of all exporters, about 40 MiB without their templates: 10,000 exporters with ten
+/// each. Without it spoofers could have [`DOMAINS_PER_EXPORTER_MAX`] of [`EXPORTERS_MAX`], some GiB.
+const DOMAINS_IN_ALL_MAX: usize = 131_072;
+
+/// Sequences of all exporters that are watched; each takes up to 1 KiB while there are gaps.
+const SEQUENCES_IN_ALL_MAX: usize = 131_072;
+
 /// One address that sent datagrams.
 #[derive(Debug)]
 pub struct Exporter {
@@ -46,6 +53,9 @@ pub struct Exporter {
     pub(super) announced: Announced,
     sequences: Mutex<HashMap<SequenceKey, Sequence>>,
     interfaces: Interfaces,
+    /// Domains and sequences of every exporter.
+    domains_in_all: Arc<AtomicUsize>,
+    sequences_in_all: Arc<AtomicUsize>,
 }
 
 /// Whose messages are numbered together.
@@ -61,8 +71,12 @@ pub(super) struct SequenceKey {
 /// What all exporters together have, against limits that spoofers cannot raise.
 #[derive(Debug, Default)]
 struct InAll {
+    /// Observation domains.
+    domains: Arc<AtomicUsize>,
     /// Fields of templates.
     fields: Arc<AtomicUsize>,
+    /// Sequences that are watched.
+    sequences: Arc<AtomicUsize>,
     waiting: WaitingCounts,
     /// Interfaces of sFlow counter samples.
     interfaces: Arc<AtomicUsize>,
@@ -234,6 +248,8 @@ impl Exporter {
             announced: Announced::new(&in_all.changes, &in_all.name_bytes),
             sequences: Mutex::default(),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
+            domains_in_all: Arc::clone(&in_all.domains),
+            sequences_in_all: Arc::clone(&in_all.sequences),
         }
     }
 
@@ -327,7 +343,9 @@ impl Exporter {
         units: Option<u32>,
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        if sequences.len() >= DOMAINS_PER_EXPORTER_MAX && !sequences.contains_key(&key) {
+        if !sequences.contains_key(&key)
+            && !add_one(sequences.len(), &self.sequences_in_all, SEQUENCES_IN_ALL_MAX)
+        {
             return Observed::default();
         }
         sequences.entry(key).or_default().note(number, units)
@@ -379,7 +397,7 @@ impl Exporter {
     }
 
     /// The templates of an observation domain, made if it has none yet; `None` when the exporter has too
-    /// many domains.
+    /// many domains, or all exporters have.
     pub(super) fn new_templates(
         &self,
         protocol: Protocol,
@@ -387,11 +405,58 @@ impl Exporter {
     ) -> Option<Arc<Templates>> {
         let key = (protocol, domain_id);
         let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= DOMAINS_PER_EXPORTER_MAX && !known.contains_key(&key) {
+        if !known.contains_key(&key)
+            && !add_one(known.len(), &self.domains_in_all, DOMAINS_IN_ALL_MAX)
+        {
             return None;
         }
         let new =
             || Arc::new(Templates::new(self.template_counts.clone(), self.waiting_counts.clone()));
         Some(Arc::clone(known.entry(key).or_insert_with(new)))
+    }
+}
+
+/// An exporter that makes room for another takes its domains and sequences with it.
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let domains = self.domains.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.domains_in_all.fetch_sub(domains.len(), Ordering::Relaxed);
+        let sequences = self.sequences.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.sequences_in_all.fetch_sub(sequences.len(), Ordering::Relaxed);
+    }
+}
+
+/// Counts one more domain or sequence of an exporter that has `known`, if there is room for it.
+fn add_one(known: usize, in_all: &AtomicUsize, in_all_max: usize) -> bool {
+    let has_room = known < DOMAINS_PER_EXPORTER_MAX && in_all.load(Ordering::Relaxed) < in_all_max;
+    if has_room {
+        in_all.fetch_add(1, Ordering::Relaxed);
+    }
+    has_room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_and_sequences_of_all_exporters_are_limited_and_end_with_their_exporter() {
+        let in_all = InAll::default();
+        let exporter = |n: u8| Exporter::new([192, 0, 2, n].into(), &in_all);
+        let exporters: Vec<_> = (0..130).map(exporter).collect();
+        let key = |domain_id| SequenceKey { protocol: Protocol::Ipfix, domain_id, agent: None };
+        let mut made = 0;
+        for (exporter, domain_id) in exporters.iter().flat_map(|e| (0..1_100).map(move |d| (e, d)))
+        {
+            made += usize::from(exporter.new_templates(Protocol::Ipfix, domain_id).is_some());
+            exporter.note_sequence(key(domain_id), 1, Some(1));
+        }
+        assert_eq!(made, DOMAINS_IN_ALL_MAX);
+        assert_eq!(in_all.sequences.load(Ordering::Relaxed), SEQUENCES_IN_ALL_MAX);
+        assert!(exporters[129].new_templates(Protocol::Ipfix, 1).is_none());
+        assert!(exporters[0].new_templates(Protocol::Ipfix, 1).is_some(), "known");
+        drop(exporters);
+        assert_eq!(in_all.domains.load(Ordering::Relaxed), 0);
+        assert_eq!(in_all.sequences.load(Ordering::Relaxed), 0);
     }
 }
