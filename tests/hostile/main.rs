@@ -131,20 +131,26 @@ impl Run {
 }
 
 /// Seeds for the fuzz targets: `HOSTILE_CORPUS=fuzz/corpus cargo test --test hostile corpus`. An input is a
-/// sequence of datagrams, each behind its length in two bytes.
+/// sequence of datagrams, each behind its length in two bytes; of the state a file without head and checksum.
 #[test]
 fn corpus_of_the_fuzz_targets() {
     let directory = tempfile::tempdir().unwrap();
     let given = std::env::var_os("HOSTILE_CORPUS").map(PathBuf::from);
     let directory = given.unwrap_or_else(|| directory.path().to_owned());
-    for (number, stream) in seeds::streams().iter().enumerate() {
-        let folder = directory.join(stream.target);
+    let put = |target: &str, number: usize, input: &[u8]| {
+        let folder = directory.join(target);
         std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("seed-{number}")), input).unwrap();
+    };
+    for (number, stream) in seeds::streams().iter().enumerate() {
         let with_length = |datagram: &Vec<u8>| {
             [&u16::try_from(datagram.len()).unwrap().to_be_bytes()[..], datagram].concat()
         };
         let input: Vec<u8> = stream.datagrams.iter().flat_map(with_length).collect();
-        std::fs::write(folder.join(format!("seed-{number}")), input).unwrap();
+        put(stream.target, number, &input);
+        put("encode", number, &input);
+        put("state", number, &seeds::state(stream));
+        put("capture", number, &seeds::pcap(stream));
     }
 }
 

@@ -5,7 +5,7 @@ use tidegate::traffic::{
 };
 
 use super::sflow;
-use super::trial::NOW_MS;
+use super::trial::{NOW_MS, Trial};
 
 /// Datagrams that belong together: templates before the data that need them.
 pub struct Stream {
@@ -38,6 +38,36 @@ pub fn streams() -> Vec<Stream> {
     ];
     let by_hand = by_hand.map(|(target, datagrams)| Stream { target, datagrams });
     generated.into_iter().chain(by_hand).collect()
+}
+
+/// What is kept over a restart of the exporters that sent `stream`: without magic and version before it
+/// (18 bytes), and the checksum behind it (32 bytes).
+pub fn state(stream: &Stream) -> Vec<u8> {
+    let mut trial = Trial::new();
+    for (number, datagram) in stream.datagrams.iter().enumerate() {
+        trial.decode(number, datagram);
+    }
+    let bytes = trial.snapshot().bytes;
+    bytes[18..bytes.len() - 32].to_vec()
+}
+
+/// A capture file of the datagrams, from 192.0.2.1 to port 2055 of 198.51.100.2, without a link layer.
+pub fn pcap(stream: &Stream) -> Vec<u8> {
+    const LINK_TYPE_RAW: u32 = 101;
+    let head = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, LINK_TYPE_RAW];
+    let mut file: Vec<u8> = head.into_iter().flat_map(u32::to_be_bytes).collect();
+    for datagram in &stream.datagrams {
+        let [high, low] = u16::try_from(datagram.len() + 8).unwrap().to_be_bytes();
+        let total = u16::try_from(datagram.len() + 28).unwrap();
+        let record = [NOW_S, 0, total.into(), total.into()];
+        file.extend(record.into_iter().flat_map(u32::to_be_bytes));
+        file.extend([0x45, 0]);
+        file.extend(total.to_be_bytes());
+        file.extend([0, 0, 0, 0, 63, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]);
+        file.extend([0x30, 0x39, 8, 7, high, low, 0, 0]);
+        file.extend_from_slice(datagram);
+    }
+    file
 }
 
 /// Of four exporters, one of them with IPv6: templates and the data of a second.

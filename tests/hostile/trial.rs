@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate::clickhouse::{Method, encode_batch};
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, DropScope, Exporters, Protocol, Tally};
+use tidegate::decode::{
+    Datagram, Decoder, DecoderOptions, DropScope, Exporters, Protocol, Snapshot, Tally,
+};
 use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, DAY_MS, Identity, Row};
 
 use super::native;
@@ -96,9 +98,14 @@ impl Trial {
         assert_eq!(sets == 0, bytes == 0);
     }
 
+    /// What is kept over a restart.
+    pub fn snapshot(&self) -> Snapshot {
+        self.exporters.snapshot(self.now_ms)
+    }
+
     /// What is kept over a restart can be restored, and is the same then.
     pub fn restart(&self) {
-        let kept = self.exporters.snapshot(self.now_ms);
+        let kept = self.snapshot();
         let restored = Exporters::default();
         let counts = restored.restore(&kept.bytes, self.now_ms).unwrap();
         assert_eq!((counts.templates + counts.expired, counts.refused), (kept.templates, 0));
