@@ -55,7 +55,7 @@ fn columns_say_what_was_written() {
         let mut rng = Rng::with_seed(seed);
         let sample = Sample::random(&mut rng);
         let exporters = Arc::new(Exporters::default());
-        let (before, data, behind) = sample.messages(rng.u8(0..4));
+        let [before, data, behind] = sample.messages(rng.u8(0..4));
         let datagrams = [before, data, behind].concat();
         let rows_max = rng.usize(1..50);
         sample.check(&decode(&exporters, &datagrams, rows_max), seed);
@@ -67,7 +67,7 @@ fn templates_mean_the_same_after_a_restart() {
     for seed in 0..CASES / 10 {
         let mut rng = Rng::with_seed(seed);
         let sample = Sample::random(&mut rng);
-        let (template, data, _) = sample.messages(0);
+        let [template, data, _] = sample.messages(0);
         let exporters = Arc::new(Exporters::default());
         decode(&exporters, &template, 1);
         let kept = exporters.snapshot(NOW_MS);
@@ -85,7 +85,7 @@ fn a_block_has_the_rows_of_its_chunks_whatever_columns_they_have() {
         let mut rng = Rng::with_seed(seed);
         let mut chunks = Vec::new();
         for _ in 0..rng.usize(1..6) {
-            let (template, data, _) = Sample::random(&mut rng).messages(0);
+            let [template, data, _] = Sample::random(&mut rng).messages(0);
             chunks.extend(decode(&Arc::default(), &[template, data].concat(), 10));
         }
         let block = native::read(&encode_batch(&chunks, Method::None));
@@ -97,9 +97,11 @@ fn a_block_has_the_rows_of_its_chunks_whatever_columns_they_have() {
                 bytes
             };
             let expected: Vec<u8> = chunks.iter().flat_map(padded).collect();
-            let actual = block.columns.get(column.name());
             // A column that no chunk has is left out.
-            let is_equal = actual.map_or(expected.iter().all(|&b| b == 0), |a| *a == expected);
+            let is_equal = match block.columns.get(column.name()) {
+                Some(actual) => *actual == expected,
+                None => expected.iter().all(|&byte| byte == 0),
+            };
             assert!(is_equal, "seed {seed}: {}", column.name());
         }
     }
@@ -195,7 +197,7 @@ impl Sample {
     }
 
     /// Datagrams with the template before the data (0), with them (1), behind them (2, 3).
-    fn messages(&self, order: u8) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    fn messages(&self, order: u8) -> [Vec<Vec<u8>>; 3] {
         let message = || {
             if self.is_v9 {
                 MessageBuilder::v9(V9Header { export_time_s: NOW_S, ..V9Header::default() })
@@ -213,9 +215,9 @@ impl Sample {
             vec![message.data_set_padded(TEMPLATE, &self.records, 0).finish()]
         };
         match order {
-            0 => (vec![template], data(message()), vec![]),
-            1 => (vec![], data(message().template(TEMPLATE, &self.fields)), vec![]),
-            _ => (vec![], data(message()), vec![template]),
+            0 => [vec![template], data(message()), vec![]],
+            1 => [vec![], data(message().template(TEMPLATE, &self.fields)), vec![]],
+            _ => [vec![], data(message()), vec![template]],
         }
     }
 
@@ -319,11 +321,7 @@ fn value(chunk: &Chunk, column: Column, row: usize) -> Value {
 }
 
 fn decode(exporters: &Arc<Exporters>, datagrams: &[Vec<u8>], rows_max: usize) -> Vec<Chunk> {
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     let mut decoder = Decoder::new(options, Arc::clone(exporters));
     let mut writer = ChunkWriter::new(rows_max);
     for payload in datagrams {

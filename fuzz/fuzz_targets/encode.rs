@@ -11,11 +11,7 @@ use tidegate_fuzz::trial::NOW_MS;
 use tidegate_fuzz::{datagrams, native};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let options = DecoderOptions {
-        identity: Identity::default(),
-        protocols: Protocol::ALL.into(),
-        skew_max: Duration::from_secs(1_800),
-    };
+    let options = DecoderOptions::default();
     let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
     // Small chunks, so that there are many to join.
     let mut writer = ChunkWriter::new(3);

@@ -139,7 +139,7 @@ fn sets() -> Vec<Case> {
     let message = ipfix(7).data_set_padded(256, &[[6]], 0).finish();
     let empty_set = [1, 0, 0, 4];
     let tiny_set = [1, 0, 0, 5, 6];
-    let domains = (0..BYTES as u32 / 16).flat_map(|domain| ipfix(domain).finish());
+    let domains = (0..u32::try_from(BYTES).unwrap() / 16).flat_map(|domain| ipfix(domain).finish());
     vec![
         case("empty sets", one_byte(), vec![ipfix(7).raw(&empty_set.repeat(BYTES / 4)).finish()]),
         case(
@@ -272,7 +272,7 @@ fn options() -> Vec<Case> {
 /// Sets that wait for a template, which comes, is withdrawn and comes again.
 fn waiting() -> Vec<Case> {
     let tiny: Vec<u8> = (0..BYTES / 5)
-        .flat_map(|n| [&(256 + n as u16).to_be_bytes()[..], &[0, 5, 6]].concat())
+        .flat_map(|n| [&u16::try_from(256 + n).unwrap().to_be_bytes()[..], &[0, 5, 6]].concat())
         .collect();
     let ids: Vec<_> = (0..4_000).map(|n| (256 + n, ONE_BYTE)).collect();
     let set = [1, 0, 0, 5, 6].repeat(BYTES / 5);
@@ -312,7 +312,7 @@ fn samples() -> Vec<Case> {
     let labels = sflow::packet(13, &sflow::labelled_packet(10));
     let segments = [&sflow::words(&[1, 1, 1, 1, 1, 7_000])[..], &[0; 56_000]].concat();
     let mut counters = Vec::new();
-    for index in 0..BYTES as u32 / 188 {
+    for index in 0..u32::try_from(BYTES).unwrap() / 188 {
         counters.push(sflow::counter_sample(index));
     }
     vec![

@@ -42,8 +42,8 @@ const RESIDENT_KIB_MAX: u64 = 400 << 10;
 fn mutated_datagrams_cause_no_panic_no_hang_and_no_growth() {
     let inputs = variable("HOSTILE_INPUTS").unwrap_or(INPUTS);
     let seed = variable("HOSTILE_SEED").unwrap_or(7);
-    println!("HOSTILE_SEED={seed} HOSTILE_INPUTS={inputs}");
     let streams = all_streams();
+    println!("HOSTILE_SEED={seed} HOSTILE_INPUTS={inputs}, {} seeds and captures", streams.len());
     let mut run = Run {
         rng: Rng::with_seed(seed),
         seeds: seeds::streams().len(),
@@ -177,7 +177,6 @@ fn all_streams() -> Vec<Vec<Vec<u8>>> {
             streams.push(payloads);
         }
     }
-    println!("{} streams, those of captures included", streams.len());
     streams
 }
 

@@ -77,7 +77,7 @@ pub fn datagrams() -> Vec<Vec<u8>> {
     let expanded = words(&[1, 0, 3, 512, 1_000, 0, 0, 3, 0, 4, 1]);
     let udp = packet(1, &udp_frame());
     vec![
-        datagram(&[flow_sample(&[udp.clone()]), counter_sample(3), counter_sample(4)]),
+        datagram(&[flow_sample(std::slice::from_ref(&udp)), counter_sample(3), counter_sample(4)]),
         datagram(&[flow_sample(&[ethernet, ipv4, switch, router]), flow_sample(&[ipv6, nat])]),
         datagram(&[flow_sample(&[opaque(1003, &gateway), udp.clone(), ports])]),
         datagram(&[opaque(3, &[expanded, udp].concat()), opaque(5, &[0; 40])]),

@@ -46,11 +46,7 @@ impl Trial {
     /// Nothing is known yet.
     pub fn new() -> Self {
         let exporters = Arc::new(Exporters::default());
-        let options = DecoderOptions {
-            identity: Identity::default(),
-            protocols: Protocol::ALL.into(),
-            skew_max: Duration::from_secs(1_800),
-        };
+        let options = DecoderOptions { keep_unknown_elements, ..DecoderOptions::default() };
         Self {
             decoder: Decoder::new(options, Arc::clone(&exporters)),
             exporters,

@@ -81,7 +81,7 @@ fn a_full_table_is_searched_for_old_names_once_a_second() {
 #[test]
 fn only_some_other_domains_are_asked() {
     let names = Names::default();
-    let asked = DOMAINS_ASKED_MAX as u32;
+    let asked = u32::try_from(DOMAINS_ASKED_MAX).unwrap();
     for domain_id in 0..asked {
         learn(&names, 5, domain_id, "a", 0);
     }
