@@ -2,16 +2,16 @@
 #![no_main]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate::clickhouse::{Method, encode_batch};
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol};
-use tidegate::flow::{Chunk, ChunkWriter, Identity};
+use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
+use tidegate::flow::{Chunk, ChunkWriter};
 use tidegate_fuzz::trial::NOW_MS;
 use tidegate_fuzz::{datagrams, native};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let options = DecoderOptions::default();
+    let options = DecoderOptions { keep_unknown_elements: true, ..DecoderOptions::default() };
     let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
     // Small chunks, so that there are many to join.
     let mut writer = ChunkWriter::new(3);

@@ -9,7 +9,7 @@ use trial::Trial;
 
 /// Sends the datagrams of an input to a decoder, each with one of these version words.
 pub fn decode(input: &[u8], versions: &[&[u8]]) {
-    let mut trial = Trial::new();
+    let mut trial = Trial::new(input.len() % 2 == 1);
     for (number, datagram) in datagrams(input).enumerate() {
         let mut payload = datagram.to_vec();
         let choice = payload.get(1).map_or(0, |&byte| usize::from(byte / 3) % versions.len());

@@ -16,8 +16,8 @@ mod sflow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters, Protocol};
-use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter, Identity};
+use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
+use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter};
 use tidegate::traffic::{self, Generator, Spec};
 
 use self::cases::Case;

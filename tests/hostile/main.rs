@@ -93,7 +93,7 @@ impl Run {
     /// Sends `count` datagrams to a decoder that knows nothing.
     fn trial(&mut self, streams: &[Vec<Vec<u8>>], count: u64) -> tidegate::decode::Tally {
         let rng = &mut self.rng;
-        let mut trial = Trial::new();
+        let mut trial = Trial::new(rng.bool());
         let mut payload = Vec::new();
         let mut sent = 0;
         while sent < count {

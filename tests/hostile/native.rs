@@ -13,6 +13,9 @@ pub struct Block {
 /// Bytes of a frame before its data: checksum, method, two lengths.
 const FRAME_HEAD_BYTES: usize = 16 + 1 + 4 + 4;
 
+/// What the dictionary of a column begins with.
+const KEYS_VERSION: u64 = 1;
+
 /// Takes frames that are not compressed apart and reads the block in them.
 pub fn read(frames: &[u8]) -> Block {
     let mut plain = Vec::new();
@@ -29,7 +32,19 @@ pub fn read(frames: &[u8]) -> Block {
         let (name, kind) = (cursor.text(), cursor.text());
         let values = cursor.0;
         match kind.as_str() {
-            "LowCardinality(String)" => cursor.low_cardinality(rows),
+            "LowCardinality(String)" => {
+                assert_eq!(cursor.u64(), KEYS_VERSION);
+                cursor.low_cardinality(rows);
+            }
+            "Map(LowCardinality(String), String)" => {
+                assert_eq!(cursor.u64(), KEYS_VERSION);
+                let ends = cursor.take(8 * rows);
+                let pairs = ends.last_chunk().map_or(0, |end| u64::from_le_bytes(*end));
+                if pairs > 0 {
+                    cursor.low_cardinality(usize::try_from(pairs).unwrap());
+                }
+                (0..pairs).for_each(|_| drop(cursor.text()));
+            }
             "Array(UInt32)" => {
                 let ends = cursor.take(8 * rows);
                 let items = ends.last_chunk().map_or(0, |end| u64::from_le_bytes(*end));
@@ -86,9 +101,8 @@ impl<'a> Cursor<'a> {
         String::from_utf8(self.take(length).to_vec()).unwrap()
     }
 
-    /// A version, flags with the width of the indices, the dictionary, and an index for each row.
+    /// Flags with the width of the indices, the dictionary, and an index for each row.
     fn low_cardinality(&mut self, rows: usize) {
-        assert_eq!(self.u64(), 1);
         let index_bytes = 1 << (self.u64() & 0xff);
         let texts = self.u64();
         (0..texts).for_each(|_| drop(self.text()));

@@ -8,7 +8,7 @@ use tidegate::clickhouse::{Method, encode_batch};
 use tidegate::decode::{
     Datagram, Decoder, DecoderOptions, DropScope, Exporters, Protocol, Snapshot, Tally,
 };
-use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, DAY_MS, Identity, Row};
+use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, DAY_MS, Row};
 
 use super::native;
 
@@ -18,8 +18,11 @@ pub const NOW_MS: i64 = 1_800_000_000_000;
 /// Bytes of the labels of one row, ten at most.
 const LABEL_BYTES_MAX: usize = 40;
 
-/// Texts of one row: 255 bytes on the wire, each of which may become U+FFFD, in eight columns.
-const ROW_TEXT_BYTES_MAX: usize = 8 * (3 * 255 + 3);
+/// Texts of one row: 255 bytes and an ellipsis, in eight columns, and short ones that all rows share.
+const ROW_TEXT_BYTES_MAX: usize = 8 * (255 + 3) + 512;
+
+/// Elements without a column of one row: 64, each with a name of the registry and a text.
+const EXTRA_BYTES_MAX: usize = 64 * 512;
 
 /// What waits for templates: 4 MiB of an exporter, 64 MiB in all (docs/decoding.md).
 const WAITING_BYTES_OF_EXPORTER_MAX: usize = 4 << 20;
@@ -44,7 +47,7 @@ pub struct Trial {
 
 impl Trial {
     /// Nothing is known yet.
-    pub fn new() -> Self {
+    pub fn new(keep_unknown_elements: bool) -> Self {
         let exporters = Arc::new(Exporters::default());
         let options = DecoderOptions { keep_unknown_elements, ..DecoderOptions::default() };
         Self {
@@ -140,7 +143,10 @@ impl Trial {
         self.chunk_bytes += chunk.bytes() as u64;
         assert!((1..=CHUNK_ROWS_MAX).contains(&rows));
         let widths: usize = Column::ALL.iter().map(|column| column.width_bytes()).sum();
-        assert!(chunk.bytes() <= rows * (widths + LABEL_BYTES_MAX + ROW_TEXT_BYTES_MAX));
+        assert!(
+            chunk.bytes()
+                <= rows * (widths + LABEL_BYTES_MAX + ROW_TEXT_BYTES_MAX + EXTRA_BYTES_MAX)
+        );
         let day = |row| chunk.value(Column::Timestamp, row);
         let day = |row| i64::from_le_bytes(day(row)).div_euclid(DAY_MS);
         assert_eq!(day(0), day(rows - 1), "a chunk is of one day");
