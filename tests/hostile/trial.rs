@@ -83,7 +83,7 @@ impl Trial {
         self.now += time;
         self.now_ms += i64::try_from(time.as_millis()).unwrap();
         let tally = &mut self.tally;
-        self.decoder.expire_waiting(self.now_ms, |_, dropped| tally.add(dropped));
+        self.decoder.expire(self.now_ms, |_, dropped| tally.add(dropped));
     }
 
     /// Closes the open chunks, and compares the rows with the flows.
