@@ -275,7 +275,12 @@ impl RandomField {
             (octets, _) => octets.into(),
         };
         match self.target {
-            Some((_, Read::Millis)) => (NOW_MS - rng.i64(0..100_000)).to_be_bytes().to_vec(),
+            // A start behind the end is not believed.
+            Some((column, Read::Millis)) => {
+                let ago = rng.i64(0..100_000);
+                let ago = if column == Column::FirstSwitched { ago + 100_000 } else { ago };
+                (NOW_MS - ago).to_be_bytes().to_vec()
+            }
             Some((_, Read::Text)) => (0..octets).map(|_| rng.u8(b'a'..=b'z')).collect(),
             // Small values, since most random ones are beyond their column.
             _ if rng.bool() && octets > 1 => [&vec![0; octets - 1][..], &[rng.u8(..)]].concat(),
