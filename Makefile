@@ -1,6 +1,6 @@
 # tidegate: the two commands of the README, and what developers use.
 
-.PHONY: demo test build bench docs
+.PHONY: demo test test-long fuzz build bench docs
 
 # Real flows in a real ClickHouse. DEMO_SECONDS=20 make demo ends by itself.
 demo: build
@@ -11,6 +11,14 @@ demo: build
 test:
 	tests/install-tools
 	cargo test --locked
+
+# Fifty million hostile datagrams, some minutes. HOSTILE_SEED and HOSTILE_INPUTS choose others.
+test-long:
+	HOSTILE_INPUTS=$${HOSTILE_INPUTS:-50000000} cargo test --release --locked --test hostile -- --nocapture
+
+# Each fuzz target for FUZZ_SECONDS, a minute by default.
+fuzz:
+	fuzz/run $${FUZZ_SECONDS:-60}
 
 build:
 	cargo build --release --locked

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use etherparse::{
-    EtherType, IpFragOffset, IpNumber, Ipv6ExtensionSlice, LaxIpPayloadSlice, LaxNetSlice,
-    LaxSlicedPacket, TransportSlice, UdpSlice,
+    EtherType, IpFragOffset, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice,
+    LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice, UdpSlice,
 };
 
 use super::skipped::Skip;
@@ -74,16 +74,7 @@ pub(super) fn parse(link: LinkType, frame: &[u8], is_cut: bool) -> Result<Conten
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
-            let fragment = ip.extensions().clone().into_iter().find_map(|extension| {
-                let Ipv6ExtensionSlice::Fragment(fragment) = extension else {
-                    return None;
-                };
-                Some((
-                    fragment.identification(),
-                    fragment.fragment_offset(),
-                    fragment.more_fragments(),
-                ))
-            });
+            let fragment = fragment_header(ip.extensions());
             (
                 IpAddr::V6(Ipv6Addr::from(header.source())),
                 IpAddr::V6(Ipv6Addr::from(header.destination())),
@@ -108,6 +99,30 @@ pub(super) fn parse(link: LinkType, frame: &[u8], is_cut: bool) -> Result<Conten
     };
     check_length(udp, payload)?;
     Ok(Content::Udp(Udp::new(source, destination, udp)))
+}
+
+/// The fragment header among the extension headers. Not with etherparse's iterator: that takes them to be
+/// whole and reads behind the packet where they are cut.
+fn fragment_header(extensions: &Ipv6ExtensionsSlice<'_>) -> Option<(u32, IpFragOffset, bool)> {
+    let mut kind = extensions.first_header()?;
+    let mut rest = extensions.slice();
+    loop {
+        let length = usize::from(*rest.get(1)?);
+        let header_bytes = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                let header = Ipv6FragmentHeaderSlice::from_slice(rest).ok()?;
+                let offset = header.fragment_offset();
+                return Some((header.identification(), offset, header.more_fragments()));
+            }
+            IpNumber::AUTHENTICATION_HEADER => (length + 2) * 4,
+            IpNumber::IPV6_HEADER_HOP_BY_HOP
+            | IpNumber::IPV6_ROUTE_HEADER
+            | IpNumber::IPV6_DESTINATION_OPTIONS => (length + 1) * 8,
+            _ => return None,
+        };
+        kind = IpNumber(*rest.first()?);
+        rest = rest.get(header_bytes..)?;
+    }
 }
 
 impl<'a> Udp<'a> {

@@ -300,6 +300,29 @@ fn fragments_without_the_rest_are_counted_and_bounded() {
     assert_eq!(skipped, Skipped { fragments_incomplete: 3000, ..Skipped::default() });
 }
 
+/// The headers of RFC 8200 section 4 in a row, each as long as it says; a captured packet may end in any.
+#[test]
+fn extension_headers_may_be_cut_anywhere() {
+    let headers = [(0, 2), (43, 1), (60, 1), (51, 4), (44, 0)];
+    let mut packet = ipv6(PAYLOAD);
+    let udp = packet.split_off(40);
+    packet[6] = headers[0].0;
+    for (index, (_, length)) in headers.iter().enumerate() {
+        let next = headers.get(index + 1).map_or(17, |header| header.0);
+        let bytes = if next == 44 { (length + 2) * 4 } else { (length + 1) * 8 };
+        packet.extend([next, *length]);
+        packet.resize(packet.len() + usize::from(bytes) - 2, 0);
+    }
+    packet.extend(&udp);
+    let length = u16::try_from(packet.len() - 40).unwrap();
+    packet[4..6].copy_from_slice(&length.to_be_bytes());
+    assert_eq!(payloads(pcap(101, &[&packet])), [PAYLOAD], "whole: the only fragment");
+    for length in 40..packet.len() {
+        let (datagrams, _, skipped) = read(pcap(101, &[&packet[..length]]));
+        assert!(datagrams.is_empty(), "{length} bytes: {skipped:?}");
+    }
+}
+
 #[test]
 fn what_is_no_datagram_is_counted_by_reason() {
     let mut tcp = Vec::new();

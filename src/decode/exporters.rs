@@ -9,7 +9,7 @@ use super::account::{Account, Received};
 use super::interfaces::{Interface, Interfaces};
 use super::options::Announced;
 use super::rates::AnnouncedRate;
-use super::session::Session;
+use super::session::{Session, SessionCounts};
 use super::tally::{Protocol, Tally};
 use super::template::{Template, TemplateCounts, TemplateInfo, Templates};
 use super::waiting::WaitingCounts;
@@ -37,8 +37,8 @@ pub struct Exporter {
     last_seen_ms: AtomicI64,
     /// It made room for another: readers that still know it must look again.
     is_forgotten: AtomicBool,
-    template_counts: TemplateCounts,
-    waiting_counts: WaitingCounts,
+    /// Of all its sessions together.
+    counts: SessionCounts,
     /// Of all its datagrams.
     datagrams: Arc<Session>,
     /// Its connections, each a session of its own, hold this as long as they last.
@@ -61,8 +61,12 @@ pub(super) struct SequenceKey {
 /// What all exporters together have, against limits that spoofers cannot raise.
 #[derive(Debug, Default)]
 struct InAll {
+    /// Observation domains.
+    domains: Arc<AtomicUsize>,
     /// Fields of templates.
     fields: Arc<AtomicUsize>,
+    /// Sequences that are watched.
+    sequences: Arc<AtomicUsize>,
     waiting: WaitingCounts,
     /// Interfaces of sFlow counter samples.
     interfaces: Arc<AtomicUsize>,
@@ -219,11 +223,15 @@ impl Exporters {
 
 impl Exporter {
     fn new(address: IpAddr, in_all: &InAll) -> Self {
-        let waiting_counts = in_all.waiting.of_new_exporter();
-        let template_counts = TemplateCounts {
-            of_exporter: Arc::default(),
-            fields_in_all: Arc::clone(&in_all.fields),
-            changes: Arc::clone(&in_all.changes),
+        let counts = SessionCounts {
+            templates: TemplateCounts {
+                of_exporter: Arc::default(),
+                fields_in_all: Arc::clone(&in_all.fields),
+                changes: Arc::clone(&in_all.changes),
+            },
+            waiting: in_all.waiting.of_new_exporter(),
+            domains_in_all: Arc::clone(&in_all.domains),
+            sequences_in_all: Arc::clone(&in_all.sequences),
         };
         Self {
             address,
@@ -231,9 +239,8 @@ impl Exporter {
             account: Mutex::default(),
             last_seen_ms: AtomicI64::new(0),
             is_forgotten: AtomicBool::new(false),
-            datagrams: Arc::new(Session::new(template_counts.clone(), waiting_counts.clone())),
-            template_counts,
-            waiting_counts,
+            datagrams: Arc::new(Session::new(counts.clone())),
+            counts,
             connections: Arc::default(),
             announced: Announced::new(&in_all.changes, &in_all.name_bytes),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
@@ -254,9 +261,9 @@ impl Exporter {
     /// The session of a new connection from it, and what keeps the exporter from being forgotten while that
     /// lasts. Its templates do not outlive it, so they are no change of what is kept over a restart.
     pub(super) fn connect(&self) -> (Arc<Session>, Arc<()>) {
-        let counts = TemplateCounts { changes: Arc::default(), ..self.template_counts.clone() };
-        let session = Session::new(counts, self.waiting_counts.clone());
-        (Arc::new(session), Arc::clone(&self.connections))
+        let mut counts = self.counts.clone();
+        counts.templates.changes = Arc::default();
+        (Arc::new(Session::new(counts)), Arc::clone(&self.connections))
     }
 
     fn is_connected(&self) -> bool {
@@ -287,7 +294,7 @@ impl Exporter {
     /// Templates that it announced, over all its observation domains.
     #[must_use]
     pub fn template_count(&self) -> usize {
-        self.template_counts.of_exporter.load(Ordering::Relaxed)
+        self.counts.templates.of_exporter.load(Ordering::Relaxed)
     }
 
     /// Its interfaces as its sFlow agents last reported them, in the order of agent and ifIndex.

@@ -192,7 +192,7 @@ impl<'a> MessageReader<'a> {
         let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
         let announced = self.peer.announced();
         // A table that is looked at is copied for a change.
-        context.names = NameLookup::default();
+        (context.names, context.rates) = (NameLookup::default(), RateLookup::default());
         let has_room = template.plan.read_options(body, &mut self.output, |records| {
             let is_little_endian = self.options.has_little_endian_rates;
             template.options.learn(records, announced, domain_id, now_ms, is_little_endian)

@@ -6,7 +6,7 @@
 //! announced any more expires, because ids are given to other things.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::flow::{Chunk, Column};
@@ -27,6 +27,14 @@ const ENTRY_BYTES: usize = 128;
 
 /// A name counts for this long after it was announced. Devices announce at least every 30 minutes.
 const AGE_MAX_MS: i64 = 3_600_000;
+
+/// A full table is searched for expired names no more often than this: a datagram can ask for it
+/// thousands of times.
+const EXPIRE_INTERVAL_MS: u64 = 1_000;
+
+/// Other domains that are asked for the name of an id. If so many agree, so do the rest; a record must not
+/// cost a look at a thousand.
+const DOMAINS_ASKED_MAX: usize = 16;
 
 /// An unchanged name is written down again after this, so that most refreshes write nothing.
 const REFRESH_MS: i64 = 60_000;
@@ -68,6 +76,8 @@ pub(super) struct Names {
     tables: RwLock<Arc<Tables>>,
     /// Most exporters announce none: then a message does not even look.
     has_any: AtomicBool,
+    /// When each table was last searched for expired names; written with `tables` locked.
+    expired_ms: [AtomicI64; KINDS],
     /// Bytes of the names of all exporters, against [`BYTES_IN_ALL_MAX`].
     bytes_in_all: Arc<AtomicUsize>,
 }
@@ -91,7 +101,8 @@ struct Announcement {
 
 impl Names {
     pub(super) fn new(bytes_in_all: Arc<AtomicUsize>) -> Self {
-        Self { tables: RwLock::default(), has_any: AtomicBool::new(false), bytes_in_all }
+        let has_any = AtomicBool::new(false);
+        Self { tables: RwLock::default(), has_any, expired_ms: Default::default(), bytes_in_all }
     }
 
     pub(super) fn lookup(&self, domain_id: u32, now_ms: i64) -> NameLookup {
@@ -116,17 +127,14 @@ impl Names {
         let mut shared = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let tables = Arc::make_mut(&mut shared);
         let mut has_room = true;
-        let mut has_expired = [false; KINDS];
         for Announcement { kind, key, entry } in changes {
             let table = &mut tables[kind as usize];
             self.remove(table, key);
             if entry.is_empty() {
                 continue;
             }
-            if !self.has_room(table, &entry)
-                && !std::mem::replace(&mut has_expired[kind as usize], true)
-            {
-                self.expire(table, now_ms);
+            if !self.has_room(table, &entry) {
+                self.expire(kind, table, now_ms);
             }
             if self.has_room(table, &entry) {
                 self.bytes_in_all.fetch_add(entry.cost_bytes(), Ordering::Relaxed);
@@ -151,7 +159,12 @@ impl Names {
         }
     }
 
-    fn expire(&self, table: &mut Table, now_ms: i64) {
+    fn expire(&self, kind: Kind, table: &mut Table, now_ms: i64) {
+        let expired_ms = &self.expired_ms[kind as usize];
+        if now_ms.abs_diff(expired_ms.load(Ordering::Relaxed)) < EXPIRE_INTERVAL_MS {
+            return;
+        }
+        expired_ms.store(now_ms, Ordering::Relaxed);
         table.retain(|_, entry| {
             let is_current = entry.is_current(now_ms);
             if !is_current {
@@ -182,12 +195,12 @@ impl Announcement {
 }
 
 impl Entry {
-    fn texts(&self) -> [&str; 2] {
+    fn texts(&self) -> [&Arc<str>; 2] {
         [&self.name, &self.description]
     }
 
     fn is_empty(&self) -> bool {
-        self.texts() == ["", ""]
+        self.texts().iter().all(|text| text.is_empty())
     }
 
     fn cost_bytes(&self) -> usize {
@@ -202,13 +215,14 @@ impl Entry {
 impl NameLookup {
     /// The texts of an id: of this domain, else of another one if all that name the id agree (there are
     /// devices that send options under another source id than flows).
-    fn texts(&self, kind: Kind, id: u64) -> Option<[&str; 2]> {
+    fn texts(&self, kind: Kind, id: u64) -> Option<[&Arc<str>; 2]> {
         let table = &self.tables.as_ref()?[kind as usize];
         let in_domain = table.get(&(id, self.domain_id));
         if let Some(entry) = in_domain.filter(|entry| entry.is_current(self.now_ms)) {
             return Some(entry.texts());
         }
         let of_id = table.range((id, 0)..=(id, u32::MAX)).map(|(_, entry)| entry);
+        let of_id = of_id.take(DOMAINS_ASKED_MAX);
         let mut current = of_id.filter(|entry| entry.is_current(self.now_ms)).map(Entry::texts);
         let first = current.next()?;
         current.all(|texts| texts == first).then_some(first)
@@ -279,7 +293,7 @@ impl NamedColumn {
             let Some([name, description]) = lookup.texts(self.kind, id) else { continue };
             let described = self.description.map(|column| (column, description));
             for (column, text) in [(self.name, name)].into_iter().chain(described) {
-                let index = chunk.intern(column, text).to_le_bytes();
+                let index = chunk.intern_shared(column, text).to_le_bytes();
                 let (out, _) = chunk.extend(column, count).as_chunks_mut::<2>();
                 out[rows.clone()]
                     .iter_mut()

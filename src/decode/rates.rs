@@ -4,7 +4,7 @@
 //! An entry that is not announced any more expires, so that a rate that was switched off does not scale
 //! traffic for ever.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -17,12 +17,16 @@ const RATES_MAX: usize = 512;
 /// A rate counts for this long after it was announced. Devices announce at least every 30 minutes.
 const AGE_MAX_MS: i64 = 3_600_000;
 
-/// Which packets a rate is for.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// Other domains that are asked for the rate of a sampler. If so many agree, so do the rest; a record must
+/// not cost a look at all rates.
+const DOMAINS_ASKED_MAX: usize = 16;
+
+/// Which packets a rate is for. In this order the domains of a sampler lie side by side.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct RateKey {
-    pub(super) domain_id: u32,
     /// samplerId (48) or selectorId (302); 0 when the options record names none.
     pub(super) sampler_id: u64,
+    pub(super) domain_id: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +58,7 @@ impl AnnouncedRate {
     }
 }
 
-type Rates = HashMap<RateKey, Rate>;
+type Rates = BTreeMap<RateKey, Rate>;
 
 /// The sampling rates of one exporter.
 #[derive(Debug, Default)]
@@ -108,7 +112,7 @@ impl SamplingRates {
             self.changes.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        if rates.len() >= RATES_MAX {
+        if rates.len() >= RATES_MAX && !rates.contains_key(&key) {
             rates.retain(|_, rate| rate.is_current(now_ms));
         }
         let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
@@ -131,7 +135,11 @@ impl RateLookup {
     /// (there are devices that send options under another source id than flows).
     pub(super) fn of_sampler(&self, sampler_id: u64) -> Option<Sampling> {
         let key = RateKey { domain_id: self.domain_id, sampler_id };
-        self.get(key).or_else(|| self.the_only(|key| key.sampler_id == sampler_id))
+        self.get(key).or_else(|| {
+            let key = |domain_id| RateKey { sampler_id, domain_id };
+            let of_sampler = self.rates.range(key(0)..=key(u32::MAX)).map(|(_, rate)| rate);
+            self.the_only(of_sampler.take(DOMAINS_ASKED_MAX))
+        })
     }
 
     /// The rate of records that name no sampler: what the domain announced without one, else the only
@@ -140,21 +148,21 @@ impl RateLookup {
         if self.rates.is_empty() {
             return None;
         }
+        let of_domain = |(key, _): &(&RateKey, &Rate)| key.domain_id == self.domain_id;
         self.get(RateKey { domain_id: self.domain_id, sampler_id: 0 })
-            .or_else(|| self.the_only(|key| key.domain_id == self.domain_id))
-            .or_else(|| self.the_only(|_| true))
+            .or_else(|| self.the_only(self.rates.iter().filter(of_domain).map(|(_, rate)| rate)))
+            .or_else(|| self.the_only(self.rates.values()))
     }
 
     fn get(&self, key: RateKey) -> Option<Sampling> {
         self.rates.get(&key).filter(|rate| self.is_current(rate)).map(Rate::sampling)
     }
 
-    /// The rate that all matching entries agree on.
-    fn the_only(&self, is_meant: impl Fn(&RateKey) -> bool) -> Option<Sampling> {
-        let current = self.rates.iter().filter(|(_, rate)| self.is_current(rate));
-        let mut meant = current.filter(|(key, _)| is_meant(key)).map(|(_, rate)| rate);
-        let first = meant.next()?;
-        meant.all(|rate| rate.interval == first.interval).then(|| first.sampling())
+    /// The rate that all of `rates` agree on that count.
+    fn the_only<'a>(&self, rates: impl Iterator<Item = &'a Rate>) -> Option<Sampling> {
+        let mut current = rates.filter(|rate| self.is_current(rate));
+        let first = current.next()?;
+        current.all(|rate| rate.interval == first.interval).then(|| first.sampling())
     }
 
     fn is_current(&self, rate: &Rate) -> bool {
@@ -231,6 +239,19 @@ mod tests {
         assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS, 5), Some(100.0));
         rates.learn(key(1, 5), rate(0.0, AGE_MAX_MS));
         assert_eq!(of_sampler(&rates, 1, AGE_MAX_MS, 5), None);
+    }
+
+    #[test]
+    fn only_some_other_domains_are_asked() {
+        let rates = SamplingRates::default();
+        let asked = u32::try_from(DOMAINS_ASKED_MAX).unwrap();
+        for domain_id in 0..asked {
+            rates.learn(key(domain_id, 5), rate(100.0, 0));
+        }
+        rates.learn(key(asked, 5), rate(200.0, 0));
+        assert_eq!(of_sampler(&rates, 1_000, 0, 5), Some(100.0));
+        rates.learn(key(0, 5), rate(200.0, 0));
+        assert_eq!(of_sampler(&rates, 1_000, 0, 5), None);
     }
 
     #[test]

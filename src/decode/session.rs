@@ -6,6 +6,7 @@
 //! with it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::exporters::SequenceKey;
@@ -17,24 +18,35 @@ use super::waiting::WaitingCounts;
 /// Observation domains of one session. A chassis has one per line card or VRF.
 const DOMAINS_PER_SESSION_MAX: usize = 1_024;
 
+/// Observation domains of all sessions, about 40 MiB without their templates: 10,000 exporters with ten each.
+/// Without it spoofers could have [`DOMAINS_PER_SESSION_MAX`] of thousands of exporters, some GiB.
+const DOMAINS_IN_ALL_MAX: usize = 131_072;
+
+/// Sequences of all sessions that are watched; each takes up to 1 KiB while there are gaps.
+const SEQUENCES_IN_ALL_MAX: usize = 131_072;
+
 /// What one session announced and how far it is.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Of the exporter: all its sessions count against its limits.
-    template_counts: TemplateCounts,
-    waiting_counts: WaitingCounts,
+    counts: SessionCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
     sequences: Mutex<HashMap<SequenceKey, Sequence>>,
 }
 
+/// What a session counts against the limits of its exporter, and of all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SessionCounts {
+    pub(super) templates: TemplateCounts,
+    pub(super) waiting: WaitingCounts,
+    /// Against [`DOMAINS_IN_ALL_MAX`].
+    pub(super) domains_in_all: Arc<AtomicUsize>,
+    /// Against [`SEQUENCES_IN_ALL_MAX`].
+    pub(super) sequences_in_all: Arc<AtomicUsize>,
+}
+
 impl Session {
-    pub(super) fn new(template_counts: TemplateCounts, waiting_counts: WaitingCounts) -> Self {
-        Self {
-            template_counts,
-            waiting_counts,
-            domains: RwLock::default(),
-            sequences: Mutex::default(),
-        }
+    pub(super) fn new(counts: SessionCounts) -> Self {
+        Self { counts, domains: RwLock::default(), sequences: Mutex::default() }
     }
 
     /// Notes the number of a message; with too many sequences the ones beyond are not watched.
@@ -45,7 +57,9 @@ impl Session {
         units: Option<u32>,
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        if sequences.len() >= DOMAINS_PER_SESSION_MAX && !sequences.contains_key(&key) {
+        let in_all = &self.counts.sequences_in_all;
+        if !sequences.contains_key(&key) && !add_one(sequences.len(), in_all, SEQUENCES_IN_ALL_MAX)
+        {
             return Observed::default();
         }
         sequences.entry(key).or_default().note(number, units)
@@ -80,7 +94,7 @@ impl Session {
     }
 
     /// The templates of an observation domain, made if it has none yet; `None` when the session has too
-    /// many domains.
+    /// many domains, or all sessions have.
     pub(super) fn new_templates(
         &self,
         protocol: Protocol,
@@ -88,11 +102,55 @@ impl Session {
     ) -> Option<Arc<Templates>> {
         let key = (protocol, domain_id);
         let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= DOMAINS_PER_SESSION_MAX && !known.contains_key(&key) {
+        let in_all = &self.counts.domains_in_all;
+        if !known.contains_key(&key) && !add_one(known.len(), in_all, DOMAINS_IN_ALL_MAX) {
             return None;
         }
-        let new =
-            || Arc::new(Templates::new(self.template_counts.clone(), self.waiting_counts.clone()));
+        let SessionCounts { templates, waiting, .. } = &self.counts;
+        let new = || Arc::new(Templates::new(templates.clone(), waiting.clone()));
         Some(Arc::clone(known.entry(key).or_insert_with(new)))
+    }
+}
+
+/// A session that ends takes its domains and sequences with it.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let domains = self.domains.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.counts.domains_in_all.fetch_sub(domains.len(), Ordering::Relaxed);
+        let sequences = self.sequences.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.counts.sequences_in_all.fetch_sub(sequences.len(), Ordering::Relaxed);
+    }
+}
+
+/// Counts one more domain or sequence of a session that has `known`, if there is room for it.
+fn add_one(known: usize, in_all: &AtomicUsize, in_all_max: usize) -> bool {
+    let has_room = known < DOMAINS_PER_SESSION_MAX && in_all.load(Ordering::Relaxed) < in_all_max;
+    if has_room {
+        in_all.fetch_add(1, Ordering::Relaxed);
+    }
+    has_room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_and_sequences_of_all_sessions_are_limited_and_end_with_their_session() {
+        let counts = SessionCounts::default();
+        let sessions: Vec<_> = (0..130).map(|_| Session::new(counts.clone())).collect();
+        let key = |domain_id| SequenceKey { protocol: Protocol::Ipfix, domain_id, agent: None };
+        let mut made = 0;
+        for (session, domain_id) in sessions.iter().flat_map(|s| (0..1_100).map(move |d| (s, d))) {
+            made += usize::from(session.new_templates(Protocol::Ipfix, domain_id).is_some());
+            session.note_sequence(key(domain_id), 1, Some(1));
+        }
+        assert_eq!(made, DOMAINS_IN_ALL_MAX);
+        assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), SEQUENCES_IN_ALL_MAX);
+        assert!(sessions[129].new_templates(Protocol::Ipfix, 1).is_none());
+        assert!(sessions[0].new_templates(Protocol::Ipfix, 1).is_some(), "known");
+        drop(sessions);
+        assert_eq!(counts.domains_in_all.load(Ordering::Relaxed), 0);
+        assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), 0);
     }
 }

@@ -322,14 +322,18 @@ pub(super) fn application_id(value: &[u8]) -> u64 {
     }
 }
 
-/// Text without trailing zeros. What is not UTF-8 shows as U+FFFD; what is too long ends in an ellipsis,
-/// so that a cut text can be told from a whole one.
+/// Text without trailing zeros. What is not UTF-8 shows as U+FFFD, which is longer; what is too long ends in
+/// an ellipsis, so that a cut text can be told from a whole one.
 pub(super) fn read_text(value: &[u8]) -> Cow<'_, str> {
     let end = value.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    if end <= TEXT_BYTES_MAX {
-        return String::from_utf8_lossy(&value[..end]);
+    let text = String::from_utf8_lossy(&value[..end.min(TEXT_BYTES_MAX + 1)]);
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
     }
-    format!("{}\u{2026}", String::from_utf8_lossy(&value[..TEXT_BYTES_MAX])).into()
+    let mut text = text.into_owned();
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text.push('\u{2026}');
+    text.into()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use super::options::OptionsReader;
 use super::plan::Plan;
 use super::tally::Protocol;
-use super::waiting::{Waiting, WaitingCounts};
+use super::waiting::{Waiting, WaitingCounts, give_back};
 
 /// Fields of one template. The widest of the captures that decoding is tested on has 89; a template's
 /// cost for the sets that use it grows with its fields.
@@ -249,6 +249,7 @@ impl Table {
         if let Some(template) = self.by_id.remove(&id) {
             self.options -= usize::from(template.definition.is_options);
             counts.remove(&template);
+            give_back(&mut self.by_id);
         }
     }
 }

@@ -128,9 +128,9 @@ impl Definition {
 fn read_record(wire: &mut Wire<'_>, layout: Layout) -> Record {
     let whole = *wire;
     let id = wire.u16().unwrap_or(0);
-    // No template has id 0, so this looks at the rest only once.
-    if id == 0 && whole.is_all_zero() {
-        return Record::Padding;
+    // No template has id 0. The set ends here, so this looks at the rest only once.
+    if id == 0 {
+        return if whole.is_all_zero() { Record::Padding } else { Record::Bad { id } };
     }
     match read_fields(wire, layout) {
         None => Record::Bad { id },

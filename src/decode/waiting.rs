@@ -20,8 +20,9 @@ const WAITING_BYTES_IN_ALL_MAX: usize = 64 << 20;
 /// Exporters announce their templates every few minutes, most of them within ten.
 pub(super) const WAITING_AGE_MAX_MS: i64 = 600_000;
 
-/// Memory of a set beside its bytes; keeps millions of empty sets out.
-const SET_OVERHEAD_BYTES: usize = 64;
+/// Memory of a set beside its bytes, when it is the only one of its template: what is said of it, its place in
+/// the map, what an allocation takes. Keeps millions of empty sets out.
+const SET_OVERHEAD_BYTES: usize = 192;
 
 /// A set as it came, without its header.
 #[derive(Debug)]
@@ -76,20 +77,25 @@ impl Waiting {
             return Outcome::NoRoom;
         }
         self.counts.add(&set);
-        by_template.entry(template_id).or_default().push(set);
+        // Not room for four, as a list begins with else.
+        by_template.entry(template_id).or_insert_with(|| Vec::with_capacity(1)).push(set);
         Outcome::Waits
     }
 
     /// Takes what waited for a template.
     pub(super) fn take(&self, template_id: u16) -> Vec<WaitingSet> {
-        let sets = self.lock().remove(&template_id).unwrap_or_default();
+        let mut by_template = self.lock();
+        let sets = by_template.remove(&template_id).unwrap_or_default();
+        give_back(&mut by_template);
+        drop(by_template);
         sets.iter().for_each(|set| self.counts.remove(set));
         sets
     }
 
     /// Drops the sets that were received before `received_ms`.
     pub(super) fn expire(&self, received_ms: i64, tally: &mut Tally) {
-        self.lock().retain(|_, sets| {
+        let mut by_template = self.lock();
+        by_template.retain(|_, sets| {
             sets.retain(|set| {
                 let is_kept = set.timing.received_ms >= received_ms;
                 if !is_kept {
@@ -100,6 +106,7 @@ impl Waiting {
             });
             !sets.is_empty()
         });
+        give_back(&mut by_template);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Vec<WaitingSet>>> {
@@ -141,4 +148,12 @@ impl WaitingCounts {
 
 fn cost(set: &WaitingSet) -> usize {
     set.body.len() + SET_OVERHEAD_BYTES
+}
+
+/// A map keeps room for the most that it ever had. With a thousand domains of each exporter that were full
+/// once, that is more than any limit counts.
+pub(super) fn give_back<T>(map: &mut HashMap<u16, T>) {
+    if map.capacity() > 64 && map.len() < map.capacity() / 8 {
+        map.shrink_to(map.len() * 2);
+    }
 }

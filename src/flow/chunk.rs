@@ -214,7 +214,16 @@ impl Chunk {
     /// row adds at most one text to a text column, so there is always room; of keys of maps there are far
     /// fewer, and one beyond 65,535 becomes the empty one.
     pub(crate) fn intern(&mut self, column: Column, text: &str) -> u16 {
-        self.columns[column as usize].dictionary.get_or_insert_default().intern(text)
+        self.dictionary(column).intern(text, || text.into())
+    }
+
+    /// The same for a text that is kept elsewhere too: thousands of chunks share its bytes.
+    pub(crate) fn intern_shared(&mut self, column: Column, text: &Arc<str>) -> u16 {
+        self.dictionary(column).intern(text, || Arc::clone(text))
+    }
+
+    fn dictionary(&mut self, column: Column) -> &mut Dictionary {
+        self.columns[column as usize].dictionary.get_or_insert_default()
     }
 
     /// Ends `count` rows: what the columns hold for them now counts.
@@ -267,7 +276,7 @@ impl<'a> Iterator for Texts<'a> {
 }
 
 impl Dictionary {
-    fn intern(&mut self, text: &str) -> u16 {
+    fn intern(&mut self, text: &str, to_shared: impl FnOnce() -> Arc<str>) -> u16 {
         if text.is_empty() {
             return 0;
         }
@@ -276,15 +285,14 @@ impl Dictionary {
         if last.is_some_and(|last| **last == *text) {
             return self.last;
         }
-        self.last = self.indices.get(text).copied().unwrap_or_else(|| self.add(text));
+        self.last = self.indices.get(text).copied().unwrap_or_else(|| self.add(to_shared()));
         self.last
     }
 
-    fn add(&mut self, text: &str) -> u16 {
+    fn add(&mut self, text: Arc<str>) -> u16 {
         let Ok(index) = u16::try_from(self.texts.len() + 1) else {
             return 0;
         };
-        let text: Arc<str> = text.into();
         self.text_bytes += text.len();
         self.texts.push(Arc::clone(&text));
         self.indices.insert(text, index);

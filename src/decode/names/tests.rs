@@ -13,7 +13,7 @@ fn learn(names: &Names, id: u64, domain_id: u32, name: &str, seen_ms: i64) -> bo
 
 fn name(names: &Names, id: u64, domain_id: u32, now_ms: i64) -> Option<String> {
     let lookup = names.lookup(domain_id, now_ms);
-    lookup.texts(Kind::Interface, id).map(|[name, _]| name.to_owned())
+    lookup.texts(Kind::Interface, id).map(|[name, _]| name.to_string())
 }
 
 #[test]
@@ -66,6 +66,29 @@ fn names_are_limited_and_old_ones_make_room() {
     assert_eq!(name(&names, 3, 1, 0).unwrap(), "b");
     assert!(learn(&names, beyond, 1, "b", AGE_MAX_MS));
     assert_eq!(names.current()[0].len(), 1);
+}
+
+#[test]
+fn a_full_table_is_searched_for_old_names_once_a_second() {
+    let names = Names::default();
+    let all = (0..NAMES_PER_TABLE_MAX as u64).map(|id| interface(id, 1, "a", id as i64));
+    names.learn(all, 0);
+    assert!(learn(&names, 100_000, 1, "b", AGE_MAX_MS), "the first has made room");
+    assert!(!learn(&names, 100_001, 1, "b", AGE_MAX_MS + 999), "nobody has looked again");
+    assert!(learn(&names, 100_001, 1, "b", AGE_MAX_MS + 1_000));
+}
+
+#[test]
+fn only_some_other_domains_are_asked() {
+    let names = Names::default();
+    let asked = u32::try_from(DOMAINS_ASKED_MAX).unwrap();
+    for domain_id in 0..asked {
+        learn(&names, 5, domain_id, "a", 0);
+    }
+    learn(&names, 5, asked, "b", 0);
+    assert_eq!(name(&names, 5, 1_000, 0).unwrap(), "a");
+    learn(&names, 5, 0, "b", 0);
+    assert_eq!(name(&names, 5, 1_000, 0), None);
 }
 
 #[test]

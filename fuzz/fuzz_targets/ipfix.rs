@@ -1,0 +1,4 @@
+//! IPFIX.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tidegate_fuzz::decode(input, &[&[0, 10]]));
