@@ -63,6 +63,8 @@ pub(super) struct Packet {
     pub(super) mpls_label_count: u8,
     /// 4 or 6.
     pub(super) ip_version: u8,
+    /// Of the whole packet, without the link layer.
+    pub(super) ip_bytes: u32,
     /// IPv4 addresses are mapped.
     pub(super) src_addr: [u8; 16],
     pub(super) dst_addr: [u8; 16],

@@ -39,13 +39,14 @@ impl Section {
         Some(Self { place: places[index], is_frame })
     }
 
-    /// Writes what the headers say; every record is one packet.
+    /// Writes what the headers say; every record is one packet, of the length in its IP header.
     pub(super) fn write(self, records: &impl Records, chunk: &mut Chunk) {
         let packets: Vec<Packet> = records
             .values(self.place)
             .map(|bytes| Packet::parse(self.link(bytes), bytes))
             .collect();
         packet::write(chunk, &packets, |packet| packet);
+        packet::put(chunk, Column::Bytes, &packets, |it| u64::from(it.ip_bytes).to_le_bytes());
         chunk.fill(Column::Packets, packets.len(), 1_u64.to_le_bytes());
     }
 

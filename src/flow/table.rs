@@ -187,12 +187,16 @@ columns! {
         from(152, "flowStartMilliseconds", Millis), from(22, "flowStartSysUpTime", Uptime),
         from(154, "flowStartMicroseconds", Ntp), from(156, "flowStartNanoseconds", Ntp),
         from(150, "flowStartSeconds", Seconds), from(158, "flowStartDeltaMicroseconds", MicrosBefore),
+        from(323, "observationTimeMilliseconds", Millis), from(324, "observationTimeMicroseconds", Ntp),
+        from(325, "observationTimeNanoseconds", Ntp), from(322, "observationTimeSeconds", Seconds),
     ] "When the first packet of the flow was seen.";
     DeltaSwitched "deltaSwitched" Time [] "Start of the interval that the counters cover; equal to firstSwitched.";
     LastSwitched "lastSwitched" Time [
         from(153, "flowEndMilliseconds", Millis), from(21, "flowEndSysUpTime", Uptime),
         from(155, "flowEndMicroseconds", Ntp), from(157, "flowEndNanoseconds", Ntp),
         from(151, "flowEndSeconds", Seconds), from(159, "flowEndDeltaMicroseconds", MicrosBefore),
+        from(323, "observationTimeMilliseconds", Millis), from(324, "observationTimeMicroseconds", Ntp),
+        from(325, "observationTimeNanoseconds", Ntp), from(322, "observationTimeSeconds", Seconds),
     ] "When the last packet of the flow was seen.";
     InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
     InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface, as the exporter says it: in the record (82 behind the interface) or in options records.";

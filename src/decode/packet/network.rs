@@ -8,6 +8,7 @@ use super::{Packet, at, u8_at, u16_at, u32_at};
 mod ipv4 {
     pub(super) const VERSION_IHL: usize = 0;
     pub(super) const TOS: usize = 1;
+    pub(super) const TOTAL_LENGTH: usize = 2;
     pub(super) const FRAGMENT: usize = 6;
     pub(super) const TTL: usize = 8;
     pub(super) const PROTOCOL: usize = 9;
@@ -21,6 +22,7 @@ mod ipv4 {
 /// RFC 8200 section 3.
 mod ipv6 {
     pub(super) const VERSION_CLASS_LABEL: usize = 0;
+    pub(super) const PAYLOAD_LENGTH: usize = 4;
     pub(super) const NEXT_HEADER: usize = 6;
     pub(super) const HOP_LIMIT: usize = 7;
     pub(super) const SOURCE: usize = 8;
@@ -64,6 +66,7 @@ impl Packet {
         };
         self.ip_version = 4;
         self.tos = u8_at(bytes, ipv4::TOS).unwrap_or(0);
+        self.ip_bytes = u16_at(bytes, ipv4::TOTAL_LENGTH).unwrap_or(0).into();
         self.ttl = u8_at(bytes, ipv4::TTL).unwrap_or(0);
         self.protocol = u8_at(bytes, ipv4::PROTOCOL).unwrap_or(0);
         self.src_addr = at(bytes, ipv4::SOURCE).map_or([0; 16], map_ipv4);
@@ -86,6 +89,10 @@ impl Packet {
         self.ip_version = 6;
         let word = u32_at(bytes, ipv6::VERSION_CLASS_LABEL).unwrap_or(0);
         self.tos = (word >> ipv6::CLASS_SHIFT).to_le_bytes()[0];
+        // 0 is a jumbogram, or what the sender's network card fills in (RFC 2675).
+        let payload_bytes = u16_at(bytes, ipv6::PAYLOAD_LENGTH).filter(|bytes| *bytes > 0);
+        self.ip_bytes =
+            payload_bytes.map_or(0, |payload| u32::from(payload) + ipv6::HEADER_BYTES as u32);
         self.flow_label = word & ipv6::FLOW_LABEL_MASK;
         self.ttl = u8_at(bytes, ipv6::HOP_LIMIT).unwrap_or(0);
         self.protocol = u8_at(bytes, ipv6::NEXT_HEADER).unwrap_or(0);
