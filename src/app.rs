@@ -96,6 +96,7 @@ impl App {
             delivered,
             ClickHouse::new(&config.clickhouse)?,
             &config.clickhouse.retry,
+            &config.clickhouse.errors,
             abandoned,
             Arc::clone(&ledger),
             &metrics,

@@ -12,7 +12,7 @@ use common::{
     target, wait_until,
 };
 use tidegate::app::App;
-use tidegate::clickhouse::create_table_sql;
+use tidegate::clickhouse::{CODES, create_table_sql};
 use tidegate::devserver::{DevServer, DevServerOptions};
 use tidegate::flow::{COLUMNS, Kind};
 use tidegate::traffic::{
@@ -49,6 +49,18 @@ fn the_managed_table_has_every_column_and_survives_a_restart() {
     let expected: String =
         COLUMNS.iter().map(|spec| format!("{}\t{}\n", spec.name, spec.kind.sql())).collect();
     assert_eq!(columns, expected);
+}
+
+#[test]
+fn codes_have_the_names_that_the_server_gives_them() {
+    let server = clickhouse();
+    let numbers: Vec<_> = CODES.iter().map(|code| code.number.to_string()).collect();
+    let sql = format!("SELECT errorCodeToName(arrayJoin([{}])) FORMAT TSV", numbers.join(", "));
+    let names = server.query(&sql).unwrap();
+    for (code, name) in CODES.iter().zip(names.lines()) {
+        // Some codes are not used any more.
+        assert!(name.is_empty() || name == code.name, "{}: {name}, not {}", code.number, code.name);
+    }
 }
 
 /// Rows with lists, rows without, chunks with and without the column: all in one block.

@@ -5,6 +5,10 @@
 
 use std::time::Duration;
 
+use crate::config::ErrorsConfig;
+
+use super::codes::{Code, TOO_MANY_PARTS};
+
 /// Why a request to ClickHouse failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClickHouseError {
@@ -37,66 +41,62 @@ pub enum Class {
     /// The table has the batch, and a materialized view failed on it: send the same bytes again and leave
     /// failing views out, which completes the table and the other views.
     BrokenView,
-    /// The same bytes will be refused again.
-    Permanent,
+    /// The same bytes will be refused again, for what is in them: other rows may be taken.
+    Data,
+    /// No row will be taken before an operator changes something.
+    Configuration,
+    /// Nobody has said yet what the code means: the rows are taken to be refused for good.
+    Unknown,
 }
-
-/// Codes after which the same insert may succeed, with the name that ClickHouse gives them.
-const RETRYABLE: [(u32, &str); 26] = [
-    (159, "TIMEOUT_EXCEEDED"),
-    (198, "DNS_ERROR"),
-    (201, "QUOTA_EXCEEDED"),
-    (202, "TOO_MANY_SIMULTANEOUS_QUERIES"),
-    (203, "NO_FREE_CONNECTION"),
-    (209, "SOCKET_TIMEOUT"),
-    (210, "NETWORK_ERROR"),
-    (236, "ABORTED"),
-    (241, "MEMORY_LIMIT_EXCEEDED"),
-    (242, "TABLE_IS_READ_ONLY"),
-    (243, "NOT_ENOUGH_SPACE"),
-    (244, "UNEXPECTED_ZOOKEEPER_ERROR"),
-    (254, "NO_ACTIVE_REPLICAS"),
-    (265, "NO_AVAILABLE_REPLICA"),
-    (279, "ALL_CONNECTION_TRIES_FAILED"),
-    (285, "TOO_FEW_LIVE_REPLICAS"),
-    (286, "UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE"),
-    (289, "REPLICA_IS_NOT_IN_QUORUM"),
-    (290, "LIMIT_EXCEEDED"),
-    (297, "SHARD_HAS_NO_CONNECTIONS"),
-    (364, "RECEIVED_ERROR_TOO_MANY_REQUESTS"),
-    (384, "PART_IS_TEMPORARILY_LOCKED"),
-    (394, "QUERY_WAS_CANCELLED"),
-    (425, "SYSTEM_ERROR"),
-    (999, "KEEPER_EXCEPTION"),
-    (1000, "POCO_EXCEPTION"),
-];
 
 /// A proxy in between has answered.
 const NO_CODE: u32 = 0;
 
-/// `TOO_MANY_PARTS`: merges will catch up, unless the batch itself has too many partitions.
-const TOO_MANY_PARTS: u32 = 252;
+/// The batch has too many partitions, whatever the number of parts.
+const TOO_MANY_PARTITIONS: &str = "Too many partitions";
+
+impl Class {
+    /// The column `errorClass` of dead letters, and the metric label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Retryable | Self::Outage | Self::BrokenView => "retryable",
+            Self::Data | Self::Configuration => "permanent",
+            Self::Unknown => "unknown",
+        }
+    }
+}
 
 impl ClickHouseError {
     /// What to do with the batch.
     #[must_use]
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Unreachable(_) | Self::NoAnswer(_) | Self::TimedOut(_) => Class::Outage,
-            Self::Refused { code: NO_CODE, .. } => Class::Outage,
-            Self::Refused { message, .. } if message.contains("while pushing to view") => {
-                Class::BrokenView
-            }
-            Self::Refused { code: TOO_MANY_PARTS, message }
-                if message.contains("Too many parts") =>
-            {
-                Class::Retryable
-            }
-            Self::Refused { code, .. } if RETRYABLE.iter().any(|(known, _)| known == code) => {
-                Class::Retryable
-            }
-            Self::Refused { .. } => Class::Permanent,
+    pub fn class(&self, moved: &ErrorsConfig) -> Class {
+        let (code, message) = match self {
+            Self::Unreachable(_) | Self::NoAnswer(_) | Self::TimedOut(_) => return Class::Outage,
+            Self::Refused { code: NO_CODE, .. } => return Class::Outage,
+            Self::Refused { code, message } => (*code, message),
+        };
+        if message.contains("while pushing to view") {
+            return Class::BrokenView;
         }
+        if moved.retryable.contains(&code) {
+            return Class::Retryable;
+        }
+        if moved.permanent.contains(&code) {
+            return Class::Data;
+        }
+        if code == TOO_MANY_PARTS {
+            let is_of_batch = message.contains(TOO_MANY_PARTITIONS);
+            return if is_of_batch { Class::Data } else { Class::Retryable };
+        }
+        Code::find(code).map_or(Class::Unknown, |known| known.class)
+    }
+
+    /// The server's code and its name, as far as they are known.
+    #[must_use]
+    pub fn code(&self) -> (u32, &str) {
+        let Self::Refused { code, message } = self else { return (NO_CODE, "") };
+        (*code, name_of(message))
     }
 }
 
@@ -125,6 +125,16 @@ fn code_of(message: &str) -> u32 {
     after.split('.').next().and_then(|digits| digits.parse().ok()).unwrap_or(NO_CODE)
 }
 
+/// The name in `Code: 469. DB::Exception: ... (VIOLATED_CONSTRAINT) (version 26.7.2.1)`.
+fn name_of(message: &str) -> &str {
+    let is_name = |name: &&str| {
+        let is_letter =
+            |letter: u8| letter.is_ascii_uppercase() || matches!(letter, b'_' | b'0'..=b'9');
+        !name.is_empty() && name.bytes().all(is_letter)
+    };
+    message.rsplit('(').filter_map(|part| part.split(')').next()).find(is_name).unwrap_or_default()
+}
+
 /// The cause at the end of the chain is the one that an operator can act on.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
@@ -137,9 +147,14 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clickhouse::codes::CODES;
 
     fn refused(code: u32, message: &str) -> Class {
-        ClickHouseError::Refused { code, message: message.to_owned() }.class()
+        class_with(code, message, &ErrorsConfig::default())
+    }
+
+    fn class_with(code: u32, message: &str, moved: &ErrorsConfig) -> Class {
+        ClickHouseError::Refused { code, message: message.to_owned() }.class(moved)
     }
 
     #[test]
@@ -149,7 +164,7 @@ mod tests {
             Class::Retryable
         );
         let partitions = "Code: 252. DB::Exception: Too many partitions for single INSERT block";
-        assert_eq!(refused(252, partitions), Class::Permanent);
+        assert_eq!(refused(252, partitions), Class::Data);
     }
 
     #[test]
@@ -159,11 +174,29 @@ mod tests {
     }
 
     #[test]
-    fn the_code_is_read_from_the_text_and_0_stands_for_none() {
-        let error =
-            clickhouse::error::Error::BadResponse("Code: 241. DB::Exception: Memory".into());
-        assert_eq!(ClickHouseError::from(error).class(), Class::Retryable);
+    fn a_code_that_nobody_classified_is_unknown_until_the_configuration_says() {
+        let moved = ErrorsConfig { retryable: vec![469, 9_999], permanent: vec![241, 9_998] };
+        let of = |code| (refused(code, ""), class_with(code, "", &moved));
+        assert_eq!(of(9_999), (Class::Unknown, Class::Retryable));
+        assert_eq!(of(9_998), (Class::Unknown, Class::Data));
+        assert_eq!(of(469), (Class::Data, Class::Retryable));
+        assert_eq!(of(241), (Class::Retryable, Class::Data));
+        assert_eq!(of(516), (Class::Configuration, Class::Configuration));
+    }
+
+    #[test]
+    fn code_and_name_are_read_from_the_text_and_0_stands_for_none() {
+        let text = "Code: 241. DB::Exception: Memory (total) limit exceeded. (MEMORY_LIMIT_EXCEEDED) \
+                    (version 26.7.2.1 (official build))";
+        let error = ClickHouseError::from(clickhouse::error::Error::BadResponse(text.into()));
+        assert_eq!(error.code(), (241, "MEMORY_LIMIT_EXCEEDED"));
+        assert_eq!(error.class(&ErrorsConfig::default()), Class::Retryable);
         assert_eq!(refused(code_of("502 Bad Gateway"), "502 Bad Gateway"), Class::Outage);
-        assert_eq!(refused(469, "Code: 469. DB::Exception: Constraint"), Class::Permanent);
+        assert_eq!(name_of("502 Bad Gateway"), "");
+    }
+
+    #[test]
+    fn codes_are_in_order_and_given_once() {
+        assert!(CODES.is_sorted_by(|a, b| a.number < b.number));
     }
 }

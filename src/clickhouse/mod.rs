@@ -1,6 +1,7 @@
 //! Talking to ClickHouse: the Native encoding, one insert call, the schema, and what errors mean.
 
 mod client;
+mod codes;
 mod errors;
 mod frames;
 mod insert;
@@ -11,6 +12,7 @@ mod schema;
 mod tests;
 
 pub use client::Connection;
+pub use codes::{CODES, Code};
 pub use errors::{Class, ClickHouseError};
 pub use frames::Method;
 pub use insert::{Insert, InsertSettings, Views, encode_batch};

@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 pub use document::ConfigErrors;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use secret::Secret;
-pub use sections::{BatchConfig, ClickHouseConfig, ManagementConfig, RetryConfig, StateConfig};
+pub use sections::{
+    BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, RetryConfig, StateConfig,
+};
 pub use values::{parse_duration, show_bytes, show_duration};
 
 use document::Document;

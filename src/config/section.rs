@@ -111,7 +111,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A list of text, or comma-separated in the environment.
+    /// A list of texts or whole numbers, or comma-separated in the environment.
     pub(super) fn list<T>(
         &self,
         key: &str,
@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
         self.read(key, default, &expected, |value| match value {
             Value::File(value) => {
                 let items = value.as_array()?.iter();
-                items.map(|item| item.get_ref().as_str().and_then(&parse)).collect()
+                items.map(|item| parse(list_item(item.get_ref())?)).collect()
             }
             Value::Environment(text) => text.split(',').map(|item| parse(item.trim())).collect(),
         })
@@ -261,4 +261,9 @@ impl<'a> Section<'a> {
     fn variable_of(&self, key: &str) -> String {
         format!("{ENV_PREFIX}{}", self.dotted(key).replace(['.', '-'], "_").to_uppercase())
     }
+}
+
+/// A text, or the digits of a whole number.
+fn list_item<'a>(item: &'a DeValue<'_>) -> Option<&'a str> {
+    item.as_str().or_else(|| item.as_integer().map(|integer| integer.as_str()))
 }

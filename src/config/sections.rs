@@ -34,6 +34,8 @@ pub struct ClickHouseConfig {
     pub batch: BatchConfig,
     /// `[clickhouse.retry]`.
     pub retry: RetryConfig,
+    /// `[clickhouse.errors]`.
+    pub errors: ErrorsConfig,
 }
 
 /// `[clickhouse.batch]`.
@@ -56,6 +58,15 @@ pub struct RetryConfig {
     pub delay: Duration,
     /// Refusals after which a batch is given up.
     pub max_attempts: u32,
+}
+
+/// `[clickhouse.errors]`: codes that are treated in another way than tidegate knows.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ErrorsConfig {
+    /// Codes after which a batch is sent again.
+    pub retryable: Vec<u32>,
+    /// Codes after which it is not.
+    pub permanent: Vec<u32>,
 }
 
 /// `[state]`.
@@ -118,6 +129,7 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
         response_timeout: section.duration("response-timeout", 30 * SECOND, SECOND..=HOUR),
         batch: batch(section.section("batch")),
         retry: retry(section.section("retry")),
+        errors: errors(section.section("errors")),
     };
     section.finish();
     config
@@ -181,6 +193,17 @@ fn retry(section: Section<'_>) -> RetryConfig {
         delay: section.duration("delay", 5 * SECOND, Duration::from_millis(1)..=HOUR),
         max_attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
     };
+    section.finish();
+    config
+}
+
+fn errors(section: Section<'_>) -> ErrorsConfig {
+    let codes =
+        |key| section.list(key, Vec::new(), "error codes, [241, 469]", |it| it.parse().ok());
+    let config = ErrorsConfig { retryable: codes("retryable"), permanent: codes("permanent") };
+    if let Some(code) = config.permanent.iter().find(|code| config.retryable.contains(code)) {
+        section.mistake("permanent", format!("{code} is in retryable too"));
+    }
     section.finish();
     config
 }

@@ -11,7 +11,7 @@ use metrics::{Counter, Gauge, Histogram};
 use tracing::{debug, error, info, warn};
 
 use crate::clickhouse::{Class, ClickHouseError, Views};
-use crate::config::RetryConfig;
+use crate::config::{ErrorsConfig, RetryConfig};
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
 use super::destination::{Batch, DeliveryError, Destination, Fatal};
@@ -30,6 +30,7 @@ pub struct Delivery<D> {
     batches: Receiver<Batch>,
     destination: D,
     retry: RetryConfig,
+    errors: ErrorsConfig,
     abandoned: Abandoned,
     ledger: Arc<Ledger>,
     metrics: DeliveryMetrics,
@@ -49,6 +50,7 @@ struct DeliveryMetrics {
     retries_refused: Counter,
     retries_no_answer: Counter,
     retries_broken_view: Counter,
+    unclassified: Counter,
     last_success: Gauge,
 }
 
@@ -67,6 +69,7 @@ impl<D: Destination> Delivery<D> {
         batches: Receiver<Batch>,
         destination: D,
         retry: &RetryConfig,
+        errors: &ErrorsConfig,
         abandoned: Abandoned,
         ledger: Arc<Ledger>,
         metrics: &Metrics,
@@ -75,6 +78,7 @@ impl<D: Destination> Delivery<D> {
             batches,
             destination,
             retry: retry.clone(),
+            errors: errors.clone(),
             abandoned,
             ledger,
             metrics: DeliveryMetrics::new(metrics),
@@ -147,7 +151,7 @@ impl<D: Destination> Delivery<D> {
         views: Views,
         refusals: &mut u32,
     ) -> Next {
-        match failure.class() {
+        match failure.class(&self.errors) {
             Class::Outage => {
                 self.metrics.retries_no_answer.increment(1);
                 self.log_down(failure);
@@ -170,7 +174,19 @@ impl<D: Destination> Delivery<D> {
                 }
                 Next::TryNow(Views::Optional)
             }
-            Class::BrokenView | Class::Permanent => Next::GiveUp,
+            Class::Unknown => {
+                let (code, name) = failure.code();
+                self.metrics.unclassified.increment(1);
+                warn!(
+                    code,
+                    name,
+                    needs_classification = true,
+                    "ClickHouse refused a batch with a code that is not classified: add it to \
+                     clickhouse.errors.retryable or clickhouse.errors.permanent."
+                );
+                Next::GiveUp
+            }
+            Class::BrokenView | Class::Data | Class::Configuration => Next::GiveUp,
         }
     }
 
@@ -226,6 +242,7 @@ impl DeliveryMetrics {
             retries_refused: retries("refused"),
             retries_no_answer: retries("no_answer"),
             retries_broken_view: retries("broken_view"),
+            unclassified: metrics.counter(MetricName::BatchUnclassifiedErrors, &[]),
             last_success: metrics.gauge(MetricName::BatchLastSuccess, &[]),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::clickhouse::{ClickHouseError, Views};
-use crate::config::RetryConfig;
+use crate::config::{ErrorsConfig, RetryConfig};
 use crate::telemetry::Metrics;
 
 use super::*;
@@ -57,6 +57,7 @@ fn run(destination: &Scripted, max_attempts: u32) -> Running {
         received,
         destination.clone(),
         &retry,
+        &ErrorsConfig::default(),
         abandoned,
         Arc::clone(&ledger),
         &metrics,
@@ -128,6 +129,17 @@ fn a_permanent_refusal_costs_its_batch_at_once_and_no_other() {
     running.send("a-2", 5);
     let (books, _) = running.finish();
     assert_eq!((books.stored, books.dropped), (5, [0, 7, 0]));
+}
+
+#[test]
+fn a_code_that_nobody_classified_has_a_counter_of_its_own() {
+    let destination = Scripted::default();
+    destination.deliveries.lock().unwrap().extend([refused(9_999), Ok(())]);
+    let running = run(&destination, 10);
+    running.send("a-1", 7);
+    let (books, metrics) = running.finish();
+    assert_eq!(books.dropped, [0, 7, 0]);
+    assert!(metrics.contains("tidegate_batch_unclassified_errors_total 1"), "{metrics}");
 }
 
 #[test]

@@ -120,6 +120,7 @@ metrics! {
     BatchEncodedBytes "tidegate_batch_encoded_bytes_total" Counter, [] "Bytes of encoded batches, after compression.";
     BatchFlushSeconds "tidegate_batch_flush_seconds" Histogram(SECONDS), [] "Time of one insert, from the request to the answer or its lack.";
     BatchRetries "tidegate_batch_retries_total" Counter, ["reason"] "Inserts sent again with the same bytes: `refused` (ClickHouse answered), `no_answer` or `broken_view` (stored without a view that fails).";
+    BatchUnclassifiedErrors "tidegate_batch_unclassified_errors_total" Counter, [] "Batches refused with an error code that nobody has classified; the log has it under `needs_classification`.";
     BatchLastSuccess "tidegate_batch_last_success_timestamp_seconds" Gauge, [] "When the last batch was acknowledged, seconds since 1970; 0 before the first.";
 }
 
