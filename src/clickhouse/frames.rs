@@ -20,6 +20,9 @@ pub enum Method {
     Lz4 = 0x82,
 }
 
+const METHOD_NONE: u8 = Method::None as u8;
+const METHOD_LZ4: u8 = Method::Lz4 as u8;
+
 /// `plain` as frames.
 #[must_use]
 pub(super) fn encode(plain: &[u8], method: Method) -> Vec<u8> {
@@ -50,9 +53,40 @@ fn put_frame(plain: &[u8], method: Method, out: &mut Vec<u8>) {
     out[header] = method as u8;
     put_u32(out.len() - header, &mut out[header + 1..]);
     put_u32(plain.len(), &mut out[header + 5..]);
-    let checksum = cityhash_rs::cityhash_102_128(&out[header..]);
-    // The two halves, each little-endian, the high one first.
-    out[start..header].copy_from_slice(&checksum.rotate_right(64).to_le_bytes());
+    let checksum = checksum_of(&out[header..]);
+    out[start..header].copy_from_slice(&checksum);
+}
+
+/// The plain bytes of frames; `None` when a checksum or length is wrong.
+pub(super) fn decode(mut frames: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    while !frames.is_empty() {
+        let checksum = *frames.first_chunk::<CHECKSUM_BYTES>()?;
+        let content = &frames[CHECKSUM_BYTES..];
+        let header = *content.first_chunk::<HEADER_BYTES>()?;
+        let [method, sizes @ ..] = header;
+        let (sizes, _) = sizes.as_chunks::<4>();
+        let [compressed, size] = sizes else { return None };
+        let [compressed, size] = [u32::from_le_bytes(*compressed), u32::from_le_bytes(*size)];
+        let (content, rest) = content.split_at_checked(usize::try_from(compressed).ok()?)?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= FRAME_BYTES)?;
+        if checksum_of(content) != checksum {
+            return None;
+        }
+        let data = content.get(HEADER_BYTES..)?;
+        match method {
+            METHOD_NONE if data.len() == size => plain.extend_from_slice(data),
+            METHOD_LZ4 => plain.extend(block::decompress(data, size).ok()?),
+            _ => return None,
+        }
+        frames = rest;
+    }
+    Some(plain)
+}
+
+/// The two halves of the hash, each little-endian, the high one first.
+fn checksum_of(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    cityhash_rs::cityhash_102_128(content).rotate_right(64).to_le_bytes()
 }
 
 fn put_u32(value: usize, out: &mut [u8]) {

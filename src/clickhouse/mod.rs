@@ -1,5 +1,6 @@
 //! Talking to ClickHouse: the Native encoding, one insert call, the schema, and what errors mean.
 
+mod block;
 mod client;
 mod codes;
 mod errors;
@@ -11,6 +12,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+pub use block::{Block, Damaged};
 pub use client::Connection;
 pub use codes::{CODES, Code};
 pub use errors::{Class, ClickHouseError};

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use crate::flow::{Chunk, Column, Kind, put_length};
 
 /// `SharedDictionariesWithAdditionalKeys`, the version of the keys' serialisation.
-const KEYS_VERSION: u64 = 1;
+pub(super) const KEYS_VERSION: u64 = 1;
 
 /// The block brings its own dictionary: `HasAdditionalKeys` and `NeedUpdateDictionary`.
-const KEYS_FLAGS: u64 = 1 << 9 | 1 << 10;
+pub(super) const KEYS_FLAGS: u64 = 1 << 9 | 1 << 10;
 
 /// Appends one block of all rows of `chunks` to `out`.
 pub(super) fn encode(chunks: &[Chunk], out: &mut Vec<u8>) {
