@@ -89,10 +89,9 @@ impl Packet {
         self.ip_version = 6;
         let word = u32_at(bytes, ipv6::VERSION_CLASS_LABEL).unwrap_or(0);
         self.tos = (word >> ipv6::CLASS_SHIFT).to_le_bytes()[0];
-        // 0 is a jumbogram, or what the sender's network card fills in (RFC 2675).
+        // Behind this header of 40 bytes. 0 is a jumbogram, or what a network card fills in (RFC 2675).
         let payload_bytes = u16_at(bytes, ipv6::PAYLOAD_LENGTH).filter(|bytes| *bytes > 0);
-        self.ip_bytes =
-            payload_bytes.map_or(0, |payload| u32::from(payload) + ipv6::HEADER_BYTES as u32);
+        self.ip_bytes = payload_bytes.map_or(0, |payload| u32::from(payload) + 40);
         self.flow_label = word & ipv6::FLOW_LABEL_MASK;
         self.ttl = u8_at(bytes, ipv6::HOP_LIMIT).unwrap_or(0);
         self.protocol = u8_at(bytes, ipv6::NEXT_HEADER).unwrap_or(0);
