@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, ReceiverConfig};
 use crate::decode::{Decoder, DecoderOptions, Exporters};
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::queue::{self, ChunkSender};
@@ -95,8 +95,7 @@ impl App {
         let delivery = Delivery::new(
             delivered,
             ClickHouse::new(&config.clickhouse)?,
-            &config.clickhouse.retry,
-            &config.clickhouse.errors,
+            &config.clickhouse,
             abandoned,
             Arc::clone(&ledger),
             &metrics,
@@ -183,9 +182,10 @@ impl App {
         info!(
             received = books.received,
             stored = books.stored,
+            dead_lettered = books.dead_lettered,
             dropped = books.dropped_total(),
             seconds = format!("{seconds:.3}"),
-            "Stopped: received = stored + dropped."
+            "Stopped: received = stored + dead-lettered + dropped."
         );
         Stopped { books, is_drained: readers_left == 0 && rows_left == 0 }
     }
@@ -214,7 +214,7 @@ impl Readers<'_> {
                 fallback_rate: receiver.sampling_interval,
                 has_little_endian_rates: receiver.little_endian_sampling,
             };
-            let intake = || self.intake(&name, &decode_metrics);
+            let intake = || self.intake(receiver, &decode_metrics);
             let exporters = || Arc::clone(&self.exporters);
             match bound {
                 Bound::Udp(sockets) => {
@@ -245,11 +245,12 @@ impl Readers<'_> {
         Ok(threads)
     }
 
-    fn intake(&self, receiver: &str, decode_metrics: &Arc<DecodeMetrics>) -> Intake {
+    fn intake(&self, receiver: &ReceiverConfig, decode_metrics: &Arc<DecodeMetrics>) -> Intake {
+        let (on_row_error, _) = self.config.on_row_error(receiver);
         Intake::new(
-            receiver,
+            &receiver.name,
             self.config.clickhouse.batch.max_rows,
-            self.queue.clone(),
+            self.queue.with(on_row_error),
             Arc::clone(&self.ledger),
             Arc::clone(decode_metrics),
             &self.metrics,

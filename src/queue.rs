@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
+use crate::config::OnRowError;
 use crate::flow::Chunk;
 
 /// Small chunks may wait up to this number. Behind it the flusher is busy anyway, and readers go on
@@ -19,15 +20,25 @@ const SMALL_CHUNKS_MAX: usize = 64;
 /// The readers' end.
 #[derive(Clone, Debug)]
 pub struct ChunkSender {
-    sender: Sender<Chunk>,
+    sender: Sender<Handover>,
     depth: QueueDepth,
     capacity_rows: usize,
+    on_row_error: OnRowError,
+}
+
+/// Rows, and what their receiver wants to become of them when ClickHouse refuses some.
+#[derive(Debug)]
+pub struct Handover {
+    /// The rows.
+    pub chunk: Chunk,
+    /// Of the receiver.
+    pub on_row_error: OnRowError,
 }
 
 /// The flusher's end.
 #[derive(Debug)]
 pub struct ChunkReceiver {
-    receiver: Receiver<Chunk>,
+    receiver: Receiver<Handover>,
     depth: QueueDepth,
 }
 
@@ -40,10 +51,18 @@ pub struct QueueDepth(Arc<AtomicUsize>);
 pub fn bounded(capacity_rows: usize) -> (ChunkSender, ChunkReceiver) {
     let (sender, receiver) = crossbeam_channel::unbounded(); // bounded by its rows, below
     let depth = QueueDepth::default();
-    (ChunkSender { sender, depth: depth.clone(), capacity_rows }, ChunkReceiver { receiver, depth })
+    let on_row_error = OnRowError::default();
+    let sender = ChunkSender { sender, depth: depth.clone(), capacity_rows, on_row_error };
+    (sender, ChunkReceiver { receiver, depth })
 }
 
 impl ChunkSender {
+    /// The same for the rows of a receiver that wants this.
+    #[must_use]
+    pub fn with(&self, on_row_error: OnRowError) -> Self {
+        Self { on_row_error, ..self.clone() }
+    }
+
     /// Hands a chunk over, or gives it back when its rows do not fit or nobody receives any more.
     ///
     /// # Errors
@@ -58,9 +77,10 @@ impl ChunkSender {
         if self.depth.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_err() {
             return Err(chunk);
         }
-        self.sender.send(chunk).map_err(|refused| {
+        let handover = Handover { chunk, on_row_error: self.on_row_error };
+        self.sender.send(handover).map_err(|refused| {
             self.depth.0.fetch_sub(rows, Ordering::Relaxed);
-            refused.0
+            refused.0.chunk
         })
     }
 
@@ -83,10 +103,10 @@ impl ChunkReceiver {
     /// # Errors
     ///
     /// The time is over, or every sender is gone and the queue is empty.
-    pub fn pop(&self, timeout: Duration) -> Result<Chunk, RecvTimeoutError> {
-        let chunk = self.receiver.recv_timeout(timeout)?;
-        self.depth.0.fetch_sub(chunk.rows(), Ordering::Relaxed);
-        Ok(chunk)
+    pub fn pop(&self, timeout: Duration) -> Result<Handover, RecvTimeoutError> {
+        let handover = self.receiver.recv_timeout(timeout)?;
+        self.depth.0.fetch_sub(handover.chunk.rows(), Ordering::Relaxed);
+        Ok(handover)
     }
 
     /// Whether no chunk waits.
@@ -121,7 +141,7 @@ mod tests {
         assert_eq!(sender.try_push(chunk(5)).map_err(|refused| refused.rows()), Err(5));
         assert!(sender.try_push(chunk(4)).is_ok());
         assert_eq!(sender.depth().rows(), 10);
-        assert_eq!(receiver.pop(Duration::ZERO).map(|chunk| chunk.rows()), Ok(6));
+        assert_eq!(receiver.pop(Duration::ZERO).map(|handover| handover.chunk.rows()), Ok(6));
         assert_eq!(sender.depth().rows(), 4);
     }
 

@@ -161,7 +161,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("capture", &[]),
     ("traffic", &["capture"]),
     ("devserver", &[]),
-    ("queue", &["flow"]),
+    ("queue", &["flow", "config"]),
     ("decode", &["flow", "elements"]),
     ("inspect", &["elements", "flow", "capture", "decode"]),
     ("config", &["flow", "decode"]),
@@ -176,6 +176,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
         &[
             "app",
             "capture",
+            "clickhouse",
             "config",
             "decode",
             "devserver",

@@ -135,7 +135,8 @@ fn books_balance_when_the_queue_overflows_and_templates_are_missing() {
         sent.flows + 5 * records_per_set,
         stored
             + row_drops(&scraped, "queue_full")
-            + row_drops(&scraped, "insert_failed")
+            + row_drops(&scraped, "dead_letter_failed")
+            + scraped.sum("tidegate_dead_letter_rows_total", &[])
             + row_drops(&scraped, "shutdown")
             + waiting * records_per_set
     );

@@ -296,8 +296,9 @@ fn is_fixed(column: &Column) -> bool {
 
 /// Elements that are read as they are, into one column.
 fn is_plain(source: &Source) -> bool {
-    let is_icmp = [32, 139].contains(&source.id);
-    !is_icmp && matches!(source.read, Read::Unsigned | Read::Address | Read::Text | Read::Millis)
+    let fills_two_columns = [32, 139, 323].contains(&source.id);
+    !fills_two_columns
+        && matches!(source.read, Read::Unsigned | Read::Address | Read::Text | Read::Millis)
 }
 
 fn expected_value(column: Column, read: Read, wire: &[u8]) -> Value {

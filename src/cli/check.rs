@@ -35,8 +35,10 @@ fn summary(config: &Config) -> String {
     let mut lines = Vec::new();
     for receiver in &config.receivers {
         let protocols: Vec<_> = receiver.protocols.iter().map(|&p| Protocol::label(p)).collect();
+        let (on_row_error, source) = config.on_row_error(receiver);
+        let on_row_error = on_row_error.label();
         lines.push(format!(
-            "receiver {}: {} {}, {}, {}",
+            "receiver {}: {} {}, {}, {}, on-row-error {on_row_error} {source}",
             receiver.name,
             receiver.transport.label(),
             receiver.listen,

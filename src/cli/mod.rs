@@ -2,6 +2,7 @@
 
 mod check;
 mod clickhouse;
+mod dead_letters;
 mod decode;
 mod demo;
 mod elements;
@@ -45,6 +46,7 @@ enum Command {
     Inspect(inspect::Args),
     Elements(elements::Args),
     Exporters(exporters::Args),
+    DeadLetters(dead_letters::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -68,6 +70,7 @@ impl Cli {
             Command::Inspect(args) => args.run(),
             Command::Elements(args) => args.run(),
             Command::Exporters(args) => args.run(),
+            Command::DeadLetters(args) => args.run(),
         };
         result.unwrap_or_else(|error| {
             if is_closed_pipe(&error) {

@@ -58,10 +58,33 @@ impl Connection {
     ///
     /// ClickHouse refused or does not answer.
     pub fn query(&self, sql: &str) -> Result<String, ClickHouseError> {
-        let bytes = self.wait(QUERY_TIMEOUT, async {
-            self.client.query_raw(sql).fetch_bytes("TSV")?.collect().await
+        self.query_as(sql, "TSV", QUERY_TIMEOUT)
+    }
+
+    /// The same in another format of ClickHouse, for people who wait for it.
+    ///
+    /// # Errors
+    ///
+    /// ClickHouse refused or does not answer.
+    pub fn query_as(
+        &self,
+        sql: &str,
+        format: &str,
+        limit: Duration,
+    ) -> Result<String, ClickHouseError> {
+        let bytes = self.wait(limit, async {
+            self.client.query_raw(sql).fetch_bytes(format)?.collect().await
         })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Runs a statement that may take long.
+    ///
+    /// # Errors
+    ///
+    /// ClickHouse refused or does not answer.
+    pub fn execute_within(&self, sql: &str, limit: Duration) -> Result<(), ClickHouseError> {
+        self.wait(limit, self.client.query_raw(sql).execute())
     }
 
     /// Sends one insert.

@@ -23,6 +23,14 @@ pub enum Method {
 const METHOD_NONE: u8 = Method::None as u8;
 const METHOD_LZ4: u8 = Method::Lz4 as u8;
 
+impl Method {
+    /// By `clickhouse.compress-requests`.
+    #[must_use]
+    pub const fn of(is_compressed: bool) -> Self {
+        if is_compressed { Self::Lz4 } else { Self::None }
+    }
+}
+
 /// `plain` as frames.
 #[must_use]
 pub(super) fn encode(plain: &[u8], method: Method) -> Vec<u8> {

@@ -102,3 +102,9 @@ pub fn encode_batch(chunks: &[Chunk], method: Method) -> Bytes {
     native::encode(chunks, &mut block);
     frames::encode(&block, method).into()
 }
+
+/// Encodes rows that are text, one a line, as the body of one insert.
+#[must_use]
+pub fn encode_body(plain: &[u8], method: Method) -> Bytes {
+    frames::encode(plain, method).into()
+}

@@ -3,6 +3,7 @@
 mod block;
 mod client;
 mod codes;
+mod dead_letters;
 mod errors;
 mod frames;
 mod insert;
@@ -15,7 +16,14 @@ mod tests;
 pub use block::{Block, Damaged};
 pub use client::Connection;
 pub use codes::{CODES, Code};
+pub use dead_letters::{DeadLetters, Unit, units};
 pub use errors::{Class, ClickHouseError};
 pub use frames::Method;
-pub use insert::{Insert, InsertSettings, Views, encode_batch};
+pub use insert::{Insert, InsertSettings, Views, encode_batch, encode_body};
 pub use schema::{SchemaError, create_table_sql, ensure};
+
+/// What was encoded as the body of an insert.
+#[cfg(test)]
+pub(crate) fn plain(body: &[u8]) -> Vec<u8> {
+    frames::decode(body).unwrap()
+}

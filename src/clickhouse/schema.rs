@@ -6,11 +6,12 @@ use crate::config::ClickHouseConfig;
 use crate::flow::COLUMNS;
 
 use super::client::Connection;
+use super::dead_letters;
 use super::errors::ClickHouseError;
 
 /// Tokens that the server remembers for the table, of all collectors that write to it: at one batch a
 /// second each, ten collectors can send the last 16 minutes' batches again without doubling.
-const DEDUPLICATION_WINDOW: usize = 10_000;
+pub(super) const DEDUPLICATION_WINDOW: usize = 10_000;
 
 /// Partitions that hold whole days. A batch is rows of one day, and an insert into several partitions is not
 /// repeated safely.
@@ -57,6 +58,7 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
     if config.manage_schema {
         connection.execute(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
         connection.execute(&create_table_sql(database))?;
+        connection.execute(&dead_letters::create_table_sql(database))?;
     }
     let missing = check(connection, config)?;
     if !missing.is_empty() {

@@ -20,7 +20,8 @@ pub use document::ConfigErrors;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use secret::Secret;
 pub use sections::{
-    BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, RetryConfig, StateConfig,
+    BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,
+    StateConfig,
 };
 pub use values::{parse_duration, show_bytes, show_duration};
 
@@ -49,6 +50,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// What becomes of refused batches of a receiver, and where that is said: the most specific wins.
+    #[must_use]
+    pub fn on_row_error(&self, receiver: &ReceiverConfig) -> (OnRowError, &'static str) {
+        match (receiver.on_row_error, self.clickhouse.on_row_error) {
+            (Some(own), _) => (own, "of the receiver"),
+            (None, Some(of_all)) => (of_all, "of [clickhouse]"),
+            (None, None) => (OnRowError::default(), "by default"),
+        }
+    }
+
     /// Reads `path` and the environment.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::decode::Protocol;
 
 use super::section::Section;
+use super::sections::OnRowError;
 
 /// `[receivers.NAME]`: one listening address.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub struct ReceiverConfig {
     pub sampling_interval: Option<f64>,
     /// The exporters send sampling rates in little-endian order.
     pub little_endian_sampling: bool,
+    /// What becomes of batches with rows of this receiver that ClickHouse refuses.
+    pub on_row_error: Option<OnRowError>,
 }
 
 /// How exporters send to a receiver, and what goes with that.
@@ -142,6 +145,7 @@ fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
             interval => Some(interval as f64),
         },
         little_endian_sampling: section.bool("little-endian-sampling", false),
+        on_row_error: OnRowError::read(&section),
     };
     section.finish();
     receiver
@@ -204,6 +208,7 @@ fn default_receivers() -> Vec<ReceiverConfig> {
         keep_unknown_elements: false,
         sampling_interval: None,
         little_endian_sampling: false,
+        on_row_error: None,
     });
     receivers.into()
 }

@@ -12,6 +12,35 @@ use super::secret::Secret;
 use super::section::Section;
 use super::values::show_duration;
 
+/// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OnRowError {
+    /// All its rows become dead letters.
+    #[default]
+    Fail,
+    /// The rows that are refused become dead letters, the others are stored.
+    Quarantine,
+}
+
+impl OnRowError {
+    /// The name in the configuration.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Quarantine => "quarantine",
+        }
+    }
+
+    /// Reads the key of a section, if it is there.
+    pub(super) fn read(section: &Section<'_>) -> Option<Self> {
+        section.parsed("on-row-error", None, "\"fail\" or \"quarantine\"", |text| {
+            let known = [Self::Fail, Self::Quarantine];
+            known.into_iter().find(|it| it.label() == text).map(Some)
+        })
+    }
+}
+
 /// `[clickhouse]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClickHouseConfig {
@@ -36,6 +65,10 @@ pub struct ClickHouseConfig {
     pub retry: RetryConfig,
     /// `[clickhouse.errors]`.
     pub errors: ErrorsConfig,
+    /// For receivers that do not say it themselves.
+    pub on_row_error: Option<OnRowError>,
+    /// Inserts that the search for refused rows of one batch may take.
+    pub quarantine_inserts_max: usize,
 }
 
 /// `[clickhouse.batch]`.
@@ -130,6 +163,8 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
         batch: batch(section.section("batch")),
         retry: retry(section.section("retry")),
         errors: errors(section.section("errors")),
+        on_row_error: OnRowError::read(&section),
+        quarantine_inserts_max: quarantine(section.section("quarantine")),
     };
     section.finish();
     config
@@ -195,6 +230,14 @@ fn retry(section: Section<'_>) -> RetryConfig {
     };
     section.finish();
     config
+}
+
+/// A row is found in 32 inserts of a batch of 50,000, and twenty scattered ones in about 400. What needs more
+/// is not a few bad rows.
+fn quarantine(section: Section<'_>) -> usize {
+    let inserts_max = section.count("max-inserts", 1_000, 1..=1_000_000);
+    section.finish();
+    inserts_max
 }
 
 fn errors(section: Section<'_>) -> ErrorsConfig {

@@ -8,11 +8,13 @@ mod chunk;
 mod identity;
 mod row;
 mod table;
+mod time;
 mod writer;
 
 pub(crate) use chunk::put_length;
 pub use chunk::{CHUNK_ROWS_MAX, Chunk};
 pub use identity::Identity;
-pub use row::Row;
+pub use row::{Row, TextRow};
 pub use table::{COLUMNS, Column, ColumnSpec, Kind, Read, Source};
+pub use time::utc;
 pub use writer::{ChunkWriter, DAY_MS};

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::decode::Protocol;
 
-use super::{count, value};
+use crate::flow::utc;
+
+use super::count;
 
 /// RFC 3954 section 5.1 and RFC 7011 section 3.1.
 const NETFLOW_V9_HEADER_BYTES: usize = 20;
@@ -65,7 +67,7 @@ impl<'a> Message<'a> {
     fn read_header(&mut self, bytes: &'a [u8]) -> Option<String> {
         let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word));
         let half = |at: usize| bytes.get(at..)?.first_chunk().map(|half| u16::from_be_bytes(*half));
-        let exported = |seconds: u32| value::utc(i64::from(seconds) * 1_000);
+        let exported = |seconds: u32| utc(i64::from(seconds) * 1_000);
         Some(match self.protocol {
             Protocol::NetflowV1 => {
                 let (count, uptime, seconds) = (half(2)?, word(4)?, word(8)?);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use crate::capture::Datagram as Captured;
 use crate::decode::{Datagram, Decoder, DecoderOptions, DropReason, Exporters, Protocol};
-use crate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, Kind, Row};
+use crate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter, Column, Kind, Row, utc};
 
 pub use self::raw::{RawError, read_raw};
 use self::sets::SetsWriter;
@@ -75,7 +75,7 @@ impl Inspector {
         if self.only_templates && !sets.iter().any(|set| set.tally.templates > 0) {
             return Ok(());
         }
-        let time = value::utc(received_ms);
+        let time = utc(received_ms);
         write!(out, "datagram {number}: {time} {}, ", captured.source)?;
         match header::messages(payload).first() {
             Some(message) => writeln!(out, "{message}")?,
@@ -119,9 +119,7 @@ fn write_rows(chunks: &[Chunk], out: &mut impl Write) -> io::Result<()> {
         for &column in Column::ALL {
             let Some(value) = values.get(column.name()) else { continue };
             match (column.spec().kind, value.as_i64()) {
-                (Kind::Time, Some(ms)) => {
-                    writeln!(out, "    {} = {}", column.name(), value::utc(ms))?
-                }
+                (Kind::Time, Some(ms)) => writeln!(out, "    {} = {}", column.name(), utc(ms))?,
                 _ => writeln!(out, "    {} = {value}", column.name())?,
             }
         }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::elements::DataType;
+use crate::flow::utc;
 
 /// Bytes of a value that are shown.
 const SHOWN_BYTES_MAX: usize = 64;
@@ -16,8 +17,6 @@ const SHOWN_CHARS_MAX: usize = 256;
 
 /// Seconds from 1900, where NTP counts from, to 1970.
 const NTP_TO_UNIX_SECONDS: i64 = 2_208_988_800;
-
-const DAY_MS: i64 = 86_400_000;
 
 /// A value of this type; bytes where it has none or they do not fit.
 pub(super) fn show(bytes: &[u8], data_type: Option<DataType>) -> String {
@@ -118,44 +117,9 @@ fn ntp(bytes: &[u8], digits: usize) -> Option<String> {
     Some(format!("{whole}.{fraction}"))
 }
 
-/// A time as `2027-01-15 08:00:00.000`, UTC.
-pub(super) fn utc(unix_ms: i64) -> String {
-    let (days, ms) = (unix_ms.div_euclid(DAY_MS), unix_ms.rem_euclid(DAY_MS));
-    let (year, month, day) = civil(days);
-    let (hours, minutes) = (ms / 3_600_000, ms / 60_000 % 60);
-    let (seconds, ms) = (ms / 1_000 % 60, ms % 1_000);
-    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}")
-}
-
-/// The Gregorian date so many days after 1970-01-01. Years begin in March, so that a leap day ends one; 400
-/// of them have 146,097 days.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468; // from 0000-03-01
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153; // from March
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + carry, month, day_of_month)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_shown_in_utc() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00.000");
-        assert_eq!(utc(951_782_400_001), "2000-02-29 00:00:00.001");
-        assert_eq!(utc(1_800_000_000_000), "2027-01-15 08:00:00.000");
-        assert_eq!(utc(-1), "1969-12-31 23:59:59.999");
-        let ntp = (u64::try_from(1_800_000_000 + NTP_TO_UNIX_SECONDS).unwrap() << 32) | 0x8000_0000;
-        let shown = show(&ntp.to_be_bytes(), Some(DataType::DateTimeMicroseconds));
-        assert_eq!(shown, "2027-01-15 08:00:00.500000");
-        drop(utc(i64::MAX));
-        drop(utc(i64::MIN));
-    }
 
     #[test]
     fn what_is_long_is_cut_and_what_steers_terminals_is_escaped() {
@@ -178,5 +142,12 @@ mod tests {
         assert_eq!(show(&[1, 2, 3], Some(DataType::Ipv4Address)), "0x010203");
         assert_eq!(show(&[2], Some(DataType::Boolean)), "false");
         assert_eq!(show(&1.5f32.to_be_bytes(), Some(DataType::Float64)), "1.5");
+    }
+
+    #[test]
+    fn ntp_timestamps_are_shown_in_utc() {
+        let ntp = (u64::try_from(1_800_000_000 + NTP_TO_UNIX_SECONDS).unwrap() << 32) | 0x8000_0000;
+        let shown = show(&ntp.to_be_bytes(), Some(DataType::DateTimeMicroseconds));
+        assert_eq!(shown, "2027-01-15 08:00:00.500000");
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn status(view: &View) -> Value {
         "rows": {
             "received": books.received,
             "stored": books.stored,
+            "deadLettered": books.dead_lettered,
             "pending": books.pending(),
             "dropped": dropped,
         },

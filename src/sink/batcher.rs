@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::BatchConfig;
+use crate::config::{BatchConfig, OnRowError};
 use crate::flow::{Chunk, Column, DAY_MS};
+use crate::queue::Handover;
 
 /// Plain bytes of one batch. An insert of this size takes about 1 GiB of the server's memory; rows are
 /// about 200 bytes, so `max-rows` ends a batch first unless it was raised above a million.
@@ -16,6 +17,8 @@ const LATENESS_MAX: u32 = 10;
 #[derive(Debug)]
 pub(super) struct OpenBatch {
     day: i64,
+    /// What becomes of its rows when ClickHouse refuses some.
+    pub(super) on_row_error: OnRowError,
     since: Instant,
     rows: usize,
     bytes: usize,
@@ -38,11 +41,15 @@ impl Batcher {
         Self { max_rows: config.max_rows, max_latency: config.max_latency, open: Vec::new() }
     }
 
-    /// Adds a chunk. Returns the batch of the same day that has no room for it, if there is one.
-    pub(super) fn add(&mut self, chunk: Chunk, now: Instant) -> Option<OpenBatch> {
+    /// Adds a chunk. Returns the batch of the same day and policy that has no room for it, if there is one.
+    pub(super) fn add(&mut self, handover: Handover, now: Instant) -> Option<OpenBatch> {
+        let Handover { chunk, on_row_error } = handover;
         let day = i64::from_le_bytes(chunk.value(Column::Timestamp, 0)).div_euclid(DAY_MS);
         let (rows, bytes) = (chunk.rows(), chunk.bytes());
-        let index = self.open.iter().position(|batch| batch.day == day);
+        let index = self
+            .open
+            .iter()
+            .position(|batch| (batch.day, batch.on_row_error) == (day, on_row_error));
         let is_full = |batch: &OpenBatch| {
             batch.rows + rows > self.max_rows || batch.bytes + bytes > BATCH_BYTES_MAX
         };
@@ -57,7 +64,8 @@ impl Batcher {
             }
             None => None,
         };
-        self.open.push(OpenBatch { day, since: now, rows, bytes, chunks: vec![chunk] });
+        let chunks = vec![chunk];
+        self.open.push(OpenBatch { day, on_row_error, since: now, rows, bytes, chunks });
         full
     }
 
@@ -105,11 +113,11 @@ mod tests {
         Batcher { max_rows, max_latency: LATENCY, open: Vec::new() }
     }
 
-    fn chunk(day: i64, rows: usize) -> Chunk {
+    fn chunk(day: i64, rows: usize) -> Handover {
         let mut chunk = Chunk::default();
         chunk.fill(Column::Timestamp, rows, (day * DAY_MS + 5).to_le_bytes());
         chunk.finish(rows);
-        chunk
+        Handover { chunk, on_row_error: OnRowError::Fail }
     }
 
     #[test]
@@ -131,6 +139,17 @@ mod tests {
         assert!(batcher.add(chunk(-1, 6), now).is_none());
         assert_eq!(batcher.take_any().map(|batch| batch.day), Some(-1));
         assert_eq!(batcher.take_any().map(|batch| batch.day), Some(0));
+    }
+
+    #[test]
+    fn rows_that_are_treated_in_another_way_are_kept_apart() {
+        let mut batcher = batcher(10);
+        let now = Instant::now();
+        assert!(batcher.add(chunk(0, 6), now).is_none());
+        let other = Handover { on_row_error: OnRowError::Quarantine, ..chunk(0, 3) };
+        assert!(batcher.add(other, now).is_none());
+        assert_eq!(batcher.take_any().map(|batch| batch.rows()), Some(3));
+        assert_eq!(batcher.take_any().map(|batch| batch.rows()), Some(6));
     }
 
     #[test]

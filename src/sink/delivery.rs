@@ -1,43 +1,34 @@
-//! Delivery: sends one batch at a time until its outcome is known.
-//!
-//! A refusal that may pass is tried again, a limited number of times; no answer at all is an outage,
-//! during which the batch is held. Every try sends the same bytes with the same token.
+//! Delivery: the thread that brings each batch to its end: stored, kept as dead letters, or dropped.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, Sender};
 use metrics::{Counter, Gauge, Histogram};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
-use crate::clickhouse::{Class, ClickHouseError, Views};
-use crate::config::{ErrorsConfig, RetryConfig};
+use crate::clickhouse::{Block, Class, Method, encode_batch};
+use crate::config::{ClickHouseConfig, OnRowError};
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
-use super::destination::{Batch, DeliveryError, Destination, Fatal};
+use super::dead_letters::{LETTERS_PER_INSERT, letters};
+use super::destination::{Batch, Destination, Fatal};
 use super::ledger::{Ledger, RowDropReason};
-use super::retry;
+use super::quarantine::Search;
+use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Refusal, Tries};
 
-/// A failure that repeats is logged once in this time.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Nobody waits for delivery any more. Never sent: the sender is dropped to give the signal.
-pub type Abandoned = Receiver<std::convert::Infallible>;
-
-/// Sends batches, one at a time.
+/// Delivers batches, one at a time.
 #[derive(Debug)]
 pub struct Delivery<D> {
     batches: Receiver<Batch>,
-    destination: D,
-    retry: RetryConfig,
-    errors: ErrorsConfig,
-    abandoned: Abandoned,
+    tries: Tries<D>,
+    method: Method,
+    quarantine_inserts_max: usize,
     ledger: Arc<Ledger>,
     metrics: DeliveryMetrics,
-    down_log: RateLimit,
+    refused_log: RateLimit,
     lost_log: RateLimit,
-    view_log: RateLimit,
-    is_down: bool,
 }
 
 #[derive(Debug)]
@@ -46,20 +37,9 @@ struct DeliveryMetrics {
     stored_batches: Counter,
     batch_rows: Histogram,
     encoded_bytes: Counter,
-    flush_seconds: Histogram,
-    retries_refused: Counter,
-    retries_no_answer: Counter,
-    retries_broken_view: Counter,
-    unclassified: Counter,
+    quarantine_inserts: Counter,
+    quarantine_exhausted: Counter,
     last_success: Gauge,
-}
-
-/// What to do after a failed try.
-enum Next {
-    TryAgain(Views),
-    /// At once, since the same insert would fail for the same reason.
-    TryNow(Views),
-    GiveUp,
 }
 
 impl<D: Destination> Delivery<D> {
@@ -68,24 +48,20 @@ impl<D: Destination> Delivery<D> {
     pub fn new(
         batches: Receiver<Batch>,
         destination: D,
-        retry: &RetryConfig,
-        errors: &ErrorsConfig,
+        config: &ClickHouseConfig,
         abandoned: Abandoned,
         ledger: Arc<Ledger>,
         metrics: &Metrics,
     ) -> Self {
         Self {
             batches,
-            destination,
-            retry: retry.clone(),
-            errors: errors.clone(),
-            abandoned,
+            tries: Tries::new(destination, &config.retry, &config.errors, abandoned, metrics),
+            method: Method::of(config.compress_requests),
+            quarantine_inserts_max: config.quarantine_inserts_max,
             ledger,
             metrics: DeliveryMetrics::new(metrics),
-            down_log: RateLimit::new(LOG_INTERVAL),
+            refused_log: RateLimit::new(LOG_INTERVAL),
             lost_log: RateLimit::new(LOG_INTERVAL),
-            view_log: RateLimit::new(LOG_INTERVAL),
-            is_down: false,
         }
     }
 
@@ -99,16 +75,9 @@ impl<D: Destination> Delivery<D> {
     }
 
     fn work(&mut self) -> Result<(), Fatal> {
-        while let Err(failure) = self.destination.prepare() {
-            match failure {
-                DeliveryError::Fatal(reason) => return Err(reason),
-                DeliveryError::Try(failure) => self.log_down(&failure),
-            }
-            if !self.pause() {
-                return Ok(());
-            }
+        if !self.tries.prepare()? {
+            return Ok(());
         }
-        self.log_up();
         while let Ok(batch) = self.batches.recv() {
             self.metrics.batch_rows.record(as_f64(batch.rows));
             self.metrics.encoded_bytes.increment(batch.bytes.len() as u64);
@@ -118,131 +87,128 @@ impl<D: Destination> Delivery<D> {
     }
 
     fn deliver(&mut self, batch: &Batch) -> Result<(), Fatal> {
-        let mut refusals = 0;
-        let mut views = Views::Required;
-        loop {
-            let start = Instant::now();
-            let outcome = self.destination.deliver(batch, views);
-            self.metrics.flush_seconds.record(start.elapsed());
-            let failure = match outcome {
-                Ok(()) => {
-                    self.note_stored(batch, start.elapsed());
-                    return Ok(());
-                }
-                Err(DeliveryError::Fatal(reason)) => return Err(reason),
-                Err(DeliveryError::Try(failure)) => failure,
-            };
-            match self.judge(batch, &failure, views, &mut refusals) {
-                Next::TryNow(next) => views = next,
-                Next::TryAgain(next) if self.pause() => views = next,
-                Next::TryAgain(_) => return Ok(()), // abandoned: the ledger counts the rows
-                Next::GiveUp => {
-                    self.give_up(batch, &failure);
-                    return Ok(());
-                }
+        let start = Instant::now();
+        match self.tries.send(batch)? {
+            Outcome::Stored => {
+                self.note_stored(batch.rows);
+                debug!(rows = batch.rows, bytes = batch.bytes.len(), elapsed = ?start.elapsed(),
+                    "Batch stored.");
+                Ok(())
             }
+            Outcome::Abandoned => Ok(()), // the ledger counts the rows
+            Outcome::Refused(refusal) => self.refuse(batch, &refusal),
         }
     }
 
-    fn judge(
+    /// Sees to the rows of a batch that ClickHouse will not take.
+    fn refuse(&mut self, batch: &Batch, refusal: &Refusal) -> Result<(), Fatal> {
+        self.metrics.failed_rows.increment(batch.rows as u64);
+        if refusal.class == Class::BrokenView {
+            // The table has the batch already: as dead letters its rows would count twice when replayed.
+            self.lose(batch, batch.rows, refusal, RowDropReason::ViewFailed);
+            return Ok(());
+        }
+        let Ok(block) = Block::decode(&batch.bytes) else {
+            self.lose(batch, batch.rows, refusal, RowDropReason::DeadLetterFailed);
+            return Ok(());
+        };
+        let is_searched = refusal.class == Class::Data
+            && batch.on_row_error == OnRowError::Quarantine
+            && batch.rows > 1;
+        if let Some(held_back) = self.refused_log.pass(Instant::now()) {
+            let then = if is_searched {
+                "its refused rows are looked for"
+            } else {
+                "its rows become dead letters"
+            };
+            warn!(rows = batch.rows, token = batch.token, error = %refusal.failure, held_back,
+                "Batch refused, {then}.");
+        }
+        if is_searched {
+            self.quarantine(batch, &block, refusal)
+        } else {
+            self.keep(batch, &block, 0..batch.rows, refusal)
+        }
+    }
+
+    /// Stores the rows that ClickHouse takes, and keeps the others as dead letters.
+    fn quarantine(&mut self, batch: &Batch, block: &Block, refusal: &Refusal) -> Result<(), Fatal> {
+        let mut search = Search::new(batch.rows, self.quarantine_inserts_max);
+        while let Some(part) = search.next() {
+            let piece = Batch {
+                token: format!("{}/{}", batch.token, part.path),
+                rows: part.rows.len(),
+                bytes: encode_batch(&block.chunks(part.rows.clone()), self.method),
+                ..batch.clone()
+            };
+            self.metrics.quarantine_inserts.increment(1);
+            match self.tries.send(&piece)? {
+                Outcome::Stored => {
+                    self.note_stored(piece.rows);
+                    search.accept(&part);
+                }
+                Outcome::Refused(own) if own.class == Class::Data && part.rows.len() > 1 => {
+                    search.refuse(&part);
+                }
+                Outcome::Refused(own) => self.keep(batch, block, part.rows, &own)?,
+                Outcome::Abandoned => return Ok(()),
+            }
+        }
+        let left = search.left();
+        if !left.is_empty() {
+            self.metrics.quarantine_exhausted.increment(1);
+        }
+        left.into_iter().try_for_each(|rows| self.keep(batch, block, rows, refusal))
+    }
+
+    /// Keeps rows as dead letters.
+    fn keep(
         &mut self,
         batch: &Batch,
-        failure: &ClickHouseError,
-        views: Views,
-        refusals: &mut u32,
-    ) -> Next {
-        match failure.class(&self.errors) {
-            Class::Outage => {
-                self.metrics.retries_no_answer.increment(1);
-                self.log_down(failure);
-                Next::TryAgain(views)
-            }
-            Class::Retryable => {
-                *refusals += 1;
-                if *refusals >= self.retry.max_attempts {
-                    return Next::GiveUp;
+        block: &Block,
+        rows: Range<usize>,
+        refusal: &Refusal,
+    ) -> Result<(), Fatal> {
+        for start in rows.clone().step_by(LETTERS_PER_INSERT) {
+            let end = rows.end.min(start + LETTERS_PER_INSERT);
+            let letters =
+                letters(batch, block, start..end, refusal, SystemTime::now(), self.method);
+            match self.tries.send(&letters)? {
+                Outcome::Stored => self.ledger.keep(letters.rows),
+                Outcome::Refused(own) => {
+                    self.lose(batch, letters.rows, &own, RowDropReason::DeadLetterFailed);
                 }
-                self.metrics.retries_refused.increment(1);
-                self.log_down(failure);
-                Next::TryAgain(views)
+                Outcome::Abandoned => return Ok(()),
             }
-            Class::BrokenView if views == Views::Required => {
-                self.metrics.retries_broken_view.increment(1);
-                if let Some(held_back) = self.view_log.pass(Instant::now()) {
-                    error!(rows = batch.rows, error = %failure, held_back,
-                        "A materialized view fails, the batch is stored without it: repair the view.");
-                }
-                Next::TryNow(Views::Optional)
-            }
-            Class::Unknown => {
-                let (code, name) = failure.code();
-                self.metrics.unclassified.increment(1);
-                warn!(
-                    code,
-                    name,
-                    needs_classification = true,
-                    "ClickHouse refused a batch with a code that is not classified: add it to \
-                     clickhouse.errors.retryable or clickhouse.errors.permanent."
-                );
-                Next::GiveUp
-            }
-            Class::BrokenView | Class::Data | Class::Configuration => Next::GiveUp,
         }
+        Ok(())
     }
 
-    fn give_up(&mut self, batch: &Batch, failure: &ClickHouseError) {
-        self.metrics.failed_rows.increment(batch.rows as u64);
-        self.ledger.drop_rows(batch.rows, RowDropReason::InsertFailed);
+    fn lose(&mut self, batch: &Batch, rows: usize, refusal: &Refusal, reason: RowDropReason) {
+        self.ledger.drop_rows(rows, reason);
         if let Some(held_back) = self.lost_log.pass(Instant::now()) {
-            error!(rows = batch.rows, token = batch.token, error = %failure, held_back,
-                "Batch refused, its rows are lost.");
+            error!(rows, token = batch.token, error = %refusal.failure, reason = reason.label(),
+                held_back, "Rows are lost.");
         }
     }
 
-    fn note_stored(&mut self, batch: &Batch, elapsed: Duration) {
-        self.ledger.store(batch.rows);
+    fn note_stored(&self, rows: usize) {
+        self.ledger.store(rows);
         self.metrics.stored_batches.increment(1);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.metrics.last_success.set(now.as_secs_f64());
-        debug!(rows = batch.rows, bytes = batch.bytes.len(), ?elapsed, "Batch stored.");
-        self.log_up();
-    }
-
-    /// Waits before the next try; `false` when nobody waits for the outcome any more.
-    fn pause(&self) -> bool {
-        let pause = retry::pause(self.retry.delay, fastrand::f64());
-        matches!(self.abandoned.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
-    }
-
-    fn log_down(&mut self, failure: &ClickHouseError) {
-        self.is_down = true;
-        if let Some(held_back) = self.down_log.pass(Instant::now()) {
-            warn!(error = %failure, held_back,
-                "ClickHouse does not take rows; they wait in the queue and are dropped when it is full. \
-                 Check [clickhouse] endpoint and that the server runs and keeps up.");
-        }
-    }
-
-    fn log_up(&mut self) {
-        if std::mem::take(&mut self.is_down) {
-            info!("ClickHouse takes rows again.");
-        }
     }
 }
 
 impl DeliveryMetrics {
     fn new(metrics: &Metrics) -> Self {
-        let retries = |reason| metrics.counter(MetricName::BatchRetries, &[reason]);
         Self {
             failed_rows: metrics.counter(MetricName::BatchFailedRows, &[]),
             stored_batches: metrics.counter(MetricName::BatchStored, &[]),
             batch_rows: metrics.histogram(MetricName::BatchRows, &[]),
             encoded_bytes: metrics.counter(MetricName::BatchEncodedBytes, &[]),
-            flush_seconds: metrics.histogram(MetricName::BatchFlushSeconds, &[]),
-            retries_refused: retries("refused"),
-            retries_no_answer: retries("no_answer"),
-            retries_broken_view: retries("broken_view"),
-            unclassified: metrics.counter(MetricName::BatchUnclassifiedErrors, &[]),
+            quarantine_inserts: metrics.counter(MetricName::QuarantineInserts, &[]),
+            quarantine_exhausted: metrics.counter(MetricName::QuarantineExhausted, &[]),
             last_success: metrics.gauge(MetricName::BatchLastSuccess, &[]),
         }
     }

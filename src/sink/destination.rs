@@ -7,13 +7,26 @@ use bytes::Bytes;
 use crate::clickhouse::{
     ClickHouseError, Connection, Insert, InsertSettings, SchemaError, Views, ensure,
 };
-use crate::config::ClickHouseConfig;
+use crate::config::{ClickHouseConfig, OnRowError};
+
+/// A table that batches go to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Target {
+    /// `flows`, in the Native format.
+    Flows,
+    /// `flows_dead_letter`, as a JSON object for each row.
+    DeadLetters,
+}
 
 /// Rows of one partition, encoded once and sent unchanged on every try.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Identifies the batch: the destination stores a token once.
     pub token: String,
+    /// Where it goes.
+    pub target: Target,
+    /// What becomes of its rows when ClickHouse refuses some.
+    pub on_row_error: OnRowError,
     /// Its rows.
     pub rows: usize,
     /// The body of the insert.
@@ -61,7 +74,8 @@ const RESPONSE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 pub struct ClickHouse {
     connection: Connection,
     config: ClickHouseConfig,
-    insert_sql: String,
+    insert_flows: String,
+    insert_dead_letters: String,
     /// Doubled for the next try when the answer did not come in time: the server has the whole insert to
     /// do again, and would else never be waited for.
     response_timeout: Duration,
@@ -78,7 +92,11 @@ impl ClickHouse {
     pub fn new(config: &ClickHouseConfig) -> std::io::Result<Self> {
         Ok(Self {
             connection: Connection::new(config)?,
-            insert_sql: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
+            insert_flows: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
+            insert_dead_letters: format!(
+                "INSERT INTO `{}`.flows_dead_letter FORMAT JSONEachRow",
+                config.database
+            ),
             response_timeout: config.response_timeout,
             config: config.clone(),
             settings: None,
@@ -126,7 +144,10 @@ impl Destination for ClickHouse {
             return self.deliver(batch, views);
         };
         let insert = Insert {
-            sql: &self.insert_sql,
+            sql: match batch.target {
+                Target::Flows => &self.insert_flows,
+                Target::DeadLetters => &self.insert_dead_letters,
+            },
             settings,
             token: &batch.token,
             body: &batch.bytes,

@@ -9,7 +9,7 @@ use crate::config::ClickHouseConfig;
 use crate::queue::ChunkReceiver;
 
 use super::batcher::{Batcher, OpenBatch};
-use super::destination::Batch;
+use super::destination::{Batch, Target};
 
 /// Gathers, encodes and hands over. There is exactly one.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Flusher {
         Self {
             queue,
             batcher: Batcher::new(&config.batch),
-            method: if config.compress_requests { Method::Lz4 } else { Method::None },
+            method: Method::of(config.compress_requests),
             delivery,
             run: format!("{:016x}", fastrand::u64(..)),
             batches: 0,
@@ -42,7 +42,7 @@ impl Flusher {
         let mut is_open = true;
         while is_open {
             let complete = match self.queue.pop(self.batcher.time_left(Instant::now())) {
-                Ok(chunk) => self.batcher.add(chunk, Instant::now()),
+                Ok(handover) => self.batcher.add(handover, Instant::now()),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => {
                     is_open = false;
@@ -68,6 +68,8 @@ impl Flusher {
         self.batches += 1;
         let batch = Batch {
             token: format!("{}-{}", self.run, self.batches),
+            target: Target::Flows,
+            on_row_error: open.on_row_error,
             rows: open.rows(),
             bytes: encode_batch(&open.chunks, self.method),
         };

@@ -13,22 +13,26 @@ use crate::telemetry::{MetricName, Metrics};
 pub enum RowDropReason {
     /// The queue had no room.
     QueueFull,
-    /// ClickHouse refused the batch for good.
-    InsertFailed,
+    /// ClickHouse refused the batch for good, and its dead letters too.
+    DeadLetterFailed,
+    /// A materialized view failed though failing views were to be left out. The table may have the rows.
+    ViewFailed,
     /// Left when the grace period of the shutdown ended.
     Shutdown,
 }
 
 impl RowDropReason {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::QueueFull, Self::InsertFailed, Self::Shutdown];
+    pub const ALL: [Self; 4] =
+        [Self::QueueFull, Self::DeadLetterFailed, Self::ViewFailed, Self::Shutdown];
 
     /// The metric label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
-            Self::InsertFailed => "insert_failed",
+            Self::DeadLetterFailed => "dead_letter_failed",
+            Self::ViewFailed => "view_failed",
             Self::Shutdown => "shutdown",
         }
     }
@@ -41,6 +45,8 @@ pub struct Books {
     pub received: u64,
     /// Acknowledged by ClickHouse.
     pub stored: u64,
+    /// Kept as dead letters.
+    pub dead_lettered: u64,
     /// Lost, by [`RowDropReason`].
     pub dropped: [u64; RowDropReason::ALL.len()],
 }
@@ -55,7 +61,7 @@ impl Books {
     /// Rows on their way.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.received - self.stored - self.dropped_total()
+        self.received - self.stored - self.dead_lettered - self.dropped_total()
     }
 }
 
@@ -65,6 +71,8 @@ pub struct Ledger {
     books: Mutex<Books>,
     received: Counter,
     stored: Counter,
+    dead_lettered: Counter,
+    dead_letter_failed: Counter,
     dropped: [Counter; RowDropReason::ALL.len()],
 }
 
@@ -76,6 +84,8 @@ impl Ledger {
             books: Mutex::default(),
             received: metrics.counter(MetricName::BatchReceivedRows, &[]),
             stored: metrics.counter(MetricName::BatchStoredRows, &[]),
+            dead_lettered: metrics.counter(MetricName::DeadLetterRows, &[]),
+            dead_letter_failed: metrics.counter(MetricName::DeadLetterFailedRows, &[]),
             dropped: RowDropReason::ALL
                 .map(|reason| metrics.counter(MetricName::BatchDroppedRows, &[reason.label()])),
         }
@@ -101,12 +111,23 @@ impl Ledger {
         self.stored.increment(rows);
     }
 
+    /// ClickHouse acknowledged rows as dead letters.
+    pub fn keep(&self, rows: usize) {
+        let mut books = self.lock();
+        let rows = books.pending().min(rows as u64);
+        books.dead_lettered += rows;
+        self.dead_lettered.increment(rows);
+    }
+
     /// Rows are lost.
     pub fn drop_rows(&self, rows: usize, reason: RowDropReason) {
         let mut books = self.lock();
         let rows = books.pending().min(rows as u64);
         books.dropped[reason as usize] += rows;
         self.dropped[reason as usize].increment(rows);
+        if reason == RowDropReason::DeadLetterFailed {
+            self.dead_letter_failed.increment(rows);
+        }
     }
 
     /// Ends the books: what is still on its way is lost to the shutdown.

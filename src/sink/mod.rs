@@ -2,20 +2,24 @@
 //!
 //! One flusher thread gathers and encodes, one delivery thread sends. A batch is in flight while the
 //! next one waits; behind that rows wait in the queue, and what does not fit there is dropped and
-//! counted. A batch that ClickHouse refuses for good is dropped and counted too. The [`Ledger`] keeps
-//! the books of all rows.
+//! counted. The rows of a batch that ClickHouse refuses for good become dead letters: all of them, or those
+//! that it refuses one by one. The [`Ledger`] keeps the books of all rows.
 
 mod batcher;
+mod dead_letters;
 mod delivery;
 mod destination;
 mod flusher;
 mod ledger;
+mod quarantine;
 mod retry;
+mod tries;
 
 #[cfg(test)]
 mod tests;
 
-pub use delivery::{Abandoned, Delivery};
-pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal};
+pub use delivery::Delivery;
+pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal, Target};
 pub use flusher::Flusher;
 pub use ledger::{Books, Ledger, RowDropReason};
+pub use tries::Abandoned;

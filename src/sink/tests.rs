@@ -1,14 +1,15 @@
 //! Delivery against a destination that follows a script.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::clickhouse::{ClickHouseError, Views};
-use crate::config::{ErrorsConfig, RetryConfig};
+use crate::clickhouse::{Block, ClickHouseError, Method, Views, encode_batch};
+use crate::config::{Config, OnRowError};
+use crate::flow::{Chunk, Column, Row};
 use crate::telemetry::Metrics;
 
 use super::*;
@@ -36,6 +37,13 @@ impl Destination for Scripted {
     }
 }
 
+impl Scripted {
+    /// Of what it was sent.
+    fn tokens(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().map(|batch| batch.token.clone()).collect()
+    }
+}
+
 /// Delivery on a thread of its own.
 struct Running {
     batches: Sender<Batch>,
@@ -46,18 +54,18 @@ struct Running {
     metrics: Arc<Metrics>,
 }
 
-fn run(destination: &Scripted, max_attempts: u32) -> Running {
+fn run<D: Destination + Clone + 'static>(destination: &D, max_attempts: u32) -> Running {
     let metrics = Arc::new(Metrics::default());
     let ledger = Arc::new(Ledger::new(&metrics));
     let (batches, received) = bounded(0);
     let (abandon, abandoned) = bounded(0);
     let (report, fatal) = bounded(1);
-    let retry = RetryConfig { delay: Duration::from_millis(2), max_attempts };
+    let text = format!("[clickhouse.retry]\ndelay = \"2ms\"\nmax-attempts = {max_attempts}");
+    let config = Config::parse(&text, Path::new("test.toml"), Vec::new()).unwrap();
     let delivery = Delivery::new(
         received,
         destination.clone(),
-        &retry,
-        &ErrorsConfig::default(),
+        &config.clickhouse,
         abandoned,
         Arc::clone(&ledger),
         &metrics,
@@ -68,9 +76,14 @@ fn run(destination: &Scripted, max_attempts: u32) -> Running {
 
 impl Running {
     fn send(&self, token: &str, rows: usize) {
+        self.send_with(token, rows, OnRowError::Fail);
+    }
+
+    fn send_with(&self, token: &str, rows: usize, on_row_error: OnRowError) {
         self.ledger.receive(rows);
-        let bytes = token.as_bytes().to_vec().into();
-        self.batches.send(Batch { token: token.to_owned(), rows, bytes }).unwrap();
+        let (token, target) = (token.to_owned(), Target::Flows);
+        let bytes = encode_batch(&[numbered(rows)], Method::Lz4);
+        self.batches.send(Batch { token, target, on_row_error, rows, bytes }).unwrap();
     }
 
     /// Ends as the flusher does: no more batches. The books, and the metrics.
@@ -79,6 +92,16 @@ impl Running {
         self.thread.join().unwrap();
         (self.ledger.books(), self.metrics.render())
     }
+}
+
+/// Rows with their number as bytes.
+fn numbered(rows: usize) -> Chunk {
+    let mut chunk = Chunk::default();
+    for row in 0..rows {
+        chunk.set(Column::Bytes, rows, row, (row as u64).to_le_bytes());
+    }
+    chunk.finish(rows);
+    chunk
 }
 
 fn refused(code: u32) -> Outcome {
@@ -98,9 +121,9 @@ fn a_batch_is_sent_again_with_the_same_bytes_and_token_until_it_is_stored() {
     running.send("a-2", 5);
     let (books, metrics) = running.finish();
     let seen = destination.seen.lock().unwrap();
-    let sent: Vec<_> = seen.iter().map(|batch| (batch.token.as_str(), &batch.bytes[..])).collect();
-    assert_eq!(sent[..4], [("a-1", &b"a-1"[..]); 4]);
-    assert_eq!(sent[4..], [("a-2", &b"a-2"[..])]);
+    let tokens: Vec<_> = seen.iter().map(|batch| batch.token.as_str()).collect();
+    assert_eq!(tokens, ["a-1", "a-1", "a-1", "a-1", "a-2"]);
+    assert!(seen[..4].iter().all(|batch| batch.bytes == seen[0].bytes));
     assert_eq!((books.stored, books.dropped_total()), (12, 0));
     assert!(metrics.contains("tidegate_batch_retries_total{reason=\"refused\"} 2"), "{metrics}");
     assert!(metrics.contains("tidegate_batch_retries_total{reason=\"no_answer\"} 1"), "{metrics}");
@@ -115,8 +138,9 @@ fn refusals_are_limited_and_outages_are_not() {
     running.send("a-1", 7);
     running.send("a-2", 5);
     let (books, metrics) = running.finish();
-    assert_eq!((books.stored, books.dropped), (5, [0, 7, 0]));
-    assert_eq!(destination.seen.lock().unwrap().len(), 34);
+    assert_eq!((books.stored, books.dead_lettered, books.dropped_total()), (5, 7, 0));
+    let tokens = destination.tokens();
+    assert_eq!((tokens.len(), tokens[33].as_str()), (35, "a-1/dead/0"));
     assert!(metrics.contains("tidegate_batch_failed_rows_total 7"), "{metrics}");
 }
 
@@ -128,7 +152,75 @@ fn a_permanent_refusal_costs_its_batch_at_once_and_no_other() {
     running.send("a-1", 7);
     running.send("a-2", 5);
     let (books, _) = running.finish();
-    assert_eq!((books.stored, books.dropped), (5, [0, 7, 0]));
+    assert_eq!((books.stored, books.dead_lettered, books.dropped_total()), (5, 7, 0));
+    assert_eq!(destination.tokens(), ["a-1", "a-1/dead/0", "a-2"]);
+    let seen = destination.seen.lock().unwrap();
+    let targets: Vec<_> = seen.iter().map(|batch| batch.target).collect();
+    assert_eq!(targets, [Target::Flows, Target::DeadLetters, Target::Flows]);
+}
+
+#[test]
+fn rows_whose_dead_letters_are_refused_too_are_lost_and_counted() {
+    let destination = Scripted::default();
+    destination.deliveries.lock().unwrap().extend([refused(469), refused(60)]);
+    let running = run(&destination, 10);
+    running.send("a-1", 7);
+    let (books, metrics) = running.finish();
+    assert_eq!((books.dead_lettered, books.dropped), (0, [0, 7, 0, 0]));
+    assert!(metrics.contains("tidegate_dead_letter_failed_rows_total 7"), "{metrics}");
+}
+
+/// A destination that refuses whatever has one of these rows.
+#[derive(Clone)]
+struct Picky {
+    bad: Vec<u64>,
+    stored: Arc<Mutex<Vec<u64>>>,
+    letters: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Destination for Picky {
+    fn prepare(&mut self) -> Outcome {
+        Ok(())
+    }
+
+    fn deliver(&mut self, batch: &Batch, _: Views) -> Outcome {
+        if batch.target == Target::DeadLetters {
+            let text = String::from_utf8(crate::clickhouse::plain(&batch.bytes)).unwrap();
+            let letters = text.lines().map(|line| {
+                let letter: serde_json::Value = serde_json::from_str(line).unwrap();
+                letter["rowIndex"].as_u64().unwrap()
+            });
+            self.letters.lock().unwrap().extend(letters);
+            return Ok(());
+        }
+        let block = Block::decode(&batch.bytes).unwrap();
+        let chunks = block.chunks(0..block.rows());
+        let rows = chunks.iter().flat_map(|it| (0..it.rows()).map(move |row| Row::new(it, row)));
+        let rows: Vec<u64> = rows.map(|row| row.unsigned(Column::Bytes)).collect();
+        if rows.iter().any(|row| self.bad.contains(row)) {
+            return refused(469);
+        }
+        self.stored.lock().unwrap().extend(rows);
+        Ok(())
+    }
+}
+
+#[test]
+fn quarantine_stores_every_row_but_the_refused_ones() {
+    let bad = vec![0, 17, 18, 4_999];
+    let destination = Picky { bad: bad.clone(), stored: Arc::default(), letters: Arc::default() };
+    let running = run(&destination, 10);
+    running.send_with("a-1", 5_000, OnRowError::Quarantine);
+    let (books, metrics) = running.finish();
+    assert_eq!((books.stored, books.dead_lettered, books.dropped_total()), (4_996, 4, 0));
+    let mut letters = destination.letters.lock().unwrap().clone();
+    letters.sort_unstable();
+    assert_eq!(letters, bad);
+    let mut stored = destination.stored.lock().unwrap().clone();
+    stored.sort_unstable();
+    let expected: Vec<u64> = (0..5_000).filter(|row| !bad.contains(row)).collect();
+    assert_eq!(stored, expected, "each once");
+    assert!(metrics.contains("tidegate_batch_failed_rows_total 5000"), "{metrics}");
 }
 
 #[test]
@@ -138,7 +230,7 @@ fn a_code_that_nobody_classified_has_a_counter_of_its_own() {
     let running = run(&destination, 10);
     running.send("a-1", 7);
     let (books, metrics) = running.finish();
-    assert_eq!(books.dropped, [0, 7, 0]);
+    assert_eq!(books.dead_lettered, 7);
     assert!(metrics.contains("tidegate_batch_unclassified_errors_total 1"), "{metrics}");
 }
 
@@ -191,7 +283,7 @@ fn abandoned_delivery_ends_and_leaves_its_rows_to_the_shutdown() {
     running.thread.join().unwrap();
     assert_eq!(running.ledger.books().pending(), 7);
     let books = running.ledger.close();
-    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 7]));
+    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 0, 7]));
     running.ledger.store(7); // an answer that comes too late changes nothing
     assert_eq!(running.ledger.books(), books);
 }

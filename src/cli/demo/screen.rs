@@ -111,11 +111,16 @@ mod tests {
 
     #[test]
     fn the_screen_shows_rates_books_and_what_to_try() {
-        let before = Books { received: 1_000, stored: 500, dropped: [0; 3] };
+        let before = Books { received: 1_000, stored: 500, ..Books::default() };
         let screen = Screen {
             elapsed: Duration::from_secs(12),
             before: Some((Duration::from_secs(10), before)),
-            books: Books { received: 41_000, stored: 40_000, dropped: [7, 0, 0] },
+            books: Books {
+                received: 41_000,
+                stored: 40_000,
+                dropped: [7, 0, 0, 0],
+                ..Books::default()
+            },
             sent: 41_020,
             talkers: Talker::parse("192.0.2.1\t123456.0\t12").into_iter().collect(),
             clickhouse: "http://127.0.0.1:8123".to_owned(),

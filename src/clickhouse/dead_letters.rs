@@ -1,0 +1,196 @@
+//! The table `flows_dead_letter`: rows that ClickHouse refused, as text, until somebody sees to them.
+
+use super::schema::DEDUPLICATION_WINDOW;
+
+/// Days that dead letters are kept.
+const TTL_DAYS: usize = 30;
+
+/// Name and definition of each column.
+const COLUMNS: [(&str, &str); 14] = [
+    ("tenant", "LowCardinality(String)"),
+    ("failedAt", "DateTime64(3, 'UTC')"),
+    ("batchId", "String"),
+    ("rowIndex", "UInt32"),
+    ("errorCode", "UInt32"),
+    ("errorName", "LowCardinality(String)"),
+    ("error", "String CODEC(ZSTD(1))"),
+    ("errorClass", "LowCardinality(String)"),
+    ("failedColumns", "Array(LowCardinality(String))"),
+    ("attempts", "UInt32"),
+    ("exporterAddr", "LowCardinality(String)"),
+    ("system", "LowCardinality(String)"),
+    ("payload", "String CODEC(ZSTD(1))"),
+    ("replayedAt", "DateTime64(3, 'UTC')"),
+];
+
+/// The statement that creates it. No CHECK and no type that a value could fail: what is refused once must
+/// not be refused here again.
+#[must_use]
+pub(super) fn create_table_sql(database: &str) -> String {
+    let columns = COLUMNS.map(|(name, definition)| format!("    `{name}` {definition}"));
+    format!(
+        "CREATE TABLE IF NOT EXISTS `{database}`.flows_dead_letter (\n{}\n)\n\
+         ENGINE = MergeTree\n\
+         PARTITION BY toYYYYMMDD(failedAt)\n\
+         ORDER BY (tenant, failedAt, batchId, rowIndex)\n\
+         TTL toDateTime(failedAt) + INTERVAL {TTL_DAYS} DAY\n\
+         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}",
+        columns.join(",\n")
+    )
+}
+
+/// Dead letters in one database, for people.
+#[derive(Clone, Debug)]
+pub struct DeadLetters {
+    database: String,
+    /// An SQL condition on the columns of the table.
+    condition: String,
+}
+
+/// Letters that are inserted together: of one refused batch and one day.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unit {
+    /// The refused batch.
+    pub batch_id: String,
+    /// Of the rows' `timestamp`, as 20261130.
+    pub day: u32,
+    /// Which ten thousand rows of the batch.
+    pub part: u32,
+    /// Its letters.
+    pub letters: usize,
+}
+
+/// Rows of a batch that are one unit.
+const UNIT_ROWS: usize = 10_000;
+
+/// The day of a letter's row.
+const DAY: &str = "toYYYYMMDD(parseDateTime64BestEffortOrZero(JSONExtractString(payload, 'timestamp'), 3, 'UTC'))";
+
+/// Not replayed yet.
+const IS_OPEN: &str = "toUnixTimestamp64Milli(replayedAt) = 0";
+
+impl DeadLetters {
+    /// All of them, or those that `condition`, an SQL expression, is true for.
+    #[must_use]
+    pub fn new(database: &str, condition: Option<&str>) -> Self {
+        let condition = condition.map_or_else(|| "1".to_owned(), |text| format!("({text})"));
+        Self { database: database.to_owned(), condition }
+    }
+
+    fn table(&self) -> String {
+        format!("`{}`.flows_dead_letter", self.database)
+    }
+
+    /// How many there are of each error, exporter and hour, the newest first.
+    #[must_use]
+    pub fn list_sql(&self) -> String {
+        format!(
+            "SELECT toStartOfHour(failedAt) AS hour, errorClass, errorCode, errorName, exporterAddr, \
+             count() AS letters, countIf(NOT {IS_OPEN}) AS replayed, \
+             arrayStringConcat(arrayDistinct(arrayFlatten(groupArray(5)(failedColumns))), ' ') AS columns, \
+             concat(argMin(batchId, rowIndex), ':', toString(min(rowIndex))) AS example \
+             FROM {} WHERE {} GROUP BY hour, errorClass, errorCode, errorName, exporterAddr \
+             ORDER BY hour DESC, letters DESC LIMIT 1000",
+            self.table(),
+            self.condition
+        )
+    }
+
+    /// The letters of a batch, or one of them.
+    #[must_use]
+    pub fn show_sql(&self, batch_id: &str, row: Option<u32>) -> String {
+        let of_row = row.map_or_else(String::new, |row| format!(" AND rowIndex = {row}"));
+        format!(
+            "SELECT * FROM {} WHERE {} AND batchId = {}{of_row} ORDER BY rowIndex LIMIT 100",
+            self.table(),
+            self.condition,
+            quoted(batch_id)
+        )
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count_sql(&self) -> String {
+        format!("SELECT count() FROM {} WHERE {}", self.table(), self.condition)
+    }
+
+    /// Deletes them.
+    #[must_use]
+    pub fn purge_sql(&self) -> String {
+        format!(
+            "ALTER TABLE {} DELETE WHERE {} SETTINGS mutations_sync = 1",
+            self.table(),
+            self.condition
+        )
+    }
+
+    /// What is to be replayed, the oldest first; [`units`] reads the answer.
+    #[must_use]
+    pub fn units_sql(&self) -> String {
+        format!(
+            "SELECT batchId, {DAY} AS day, intDiv(rowIndex, {UNIT_ROWS}) AS part, count() FROM {} \
+             WHERE {IS_OPEN} AND {} GROUP BY batchId, day, part \
+             ORDER BY min(failedAt), batchId, day, part",
+            self.table(),
+            self.condition
+        )
+    }
+
+    /// The rows of a unit, in their order, one JSON object a line.
+    #[must_use]
+    pub fn payloads_sql(&self, unit: &Unit) -> String {
+        format!(
+            "SELECT payload FROM {} WHERE {} ORDER BY rowIndex",
+            self.table(),
+            self.condition_of(unit)
+        )
+    }
+
+    /// Notes that the letters of a unit were replayed.
+    #[must_use]
+    pub fn mark_sql(&self, unit: &Unit) -> String {
+        format!(
+            "ALTER TABLE {} UPDATE replayedAt = now64(3) WHERE {} SETTINGS mutations_sync = 1",
+            self.table(),
+            self.condition_of(unit)
+        )
+    }
+
+    fn condition_of(&self, unit: &Unit) -> String {
+        format!(
+            "{IS_OPEN} AND {} AND batchId = {} AND {DAY} = {} AND intDiv(rowIndex, {UNIT_ROWS}) = {}",
+            self.condition,
+            quoted(&unit.batch_id),
+            unit.day,
+            unit.part
+        )
+    }
+}
+
+/// Reads the answer to [`DeadLetters::units_sql`].
+#[must_use]
+pub fn units(answer: &str) -> Vec<Unit> {
+    let unit = |line: &str| {
+        let mut fields = line.split('\t');
+        let batch_id = fields.next()?.to_owned();
+        let mut number = || fields.next()?.parse::<u32>().ok();
+        let (day, part) = (number()?, number()?);
+        Some(Unit { batch_id, day, part, letters: usize::try_from(number()?).ok()? })
+    };
+    answer.lines().filter_map(unit).collect()
+}
+
+/// A text as an SQL literal.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_cannot_end_their_literal() {
+        assert_eq!(quoted(r"a'b\"), r"'a\'b\\'");
+    }
+}

@@ -1,0 +1,217 @@
+//! Sends one batch until its outcome is known.
+//!
+//! A refusal that may pass is tried again, a limited number of times; no answer at all is an outage, during
+//! which the batch is held. Every try sends the same bytes with the same token.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use metrics::{Counter, Histogram};
+use tracing::{error, info, warn};
+
+use crate::clickhouse::{Class, ClickHouseError, Views};
+use crate::config::{ErrorsConfig, RetryConfig};
+use crate::telemetry::{MetricName, Metrics, RateLimit};
+
+use super::destination::{Batch, DeliveryError, Destination, Fatal};
+use super::retry;
+
+/// A failure that repeats is logged once in this time.
+pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Nobody waits for delivery any more. Never sent: the sender is dropped to give the signal.
+pub type Abandoned = Receiver<std::convert::Infallible>;
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// ClickHouse acknowledged it.
+    Stored,
+    /// ClickHouse will not take it.
+    Refused(Refusal),
+    /// Nobody waits for it any more.
+    Abandoned,
+}
+
+/// Why ClickHouse will not take a batch.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) failure: ClickHouseError,
+    pub(super) class: Class,
+    /// Answers that refused it.
+    pub(super) attempts: u32,
+}
+
+/// Sends batches to one destination.
+#[derive(Debug)]
+pub(super) struct Tries<D> {
+    destination: D,
+    retry: RetryConfig,
+    errors: ErrorsConfig,
+    abandoned: Abandoned,
+    metrics: TryMetrics,
+    down_log: RateLimit,
+    view_log: RateLimit,
+    is_down: bool,
+}
+
+#[derive(Debug)]
+struct TryMetrics {
+    flush_seconds: Histogram,
+    retries_refused: Counter,
+    retries_no_answer: Counter,
+    retries_broken_view: Counter,
+    unclassified: Counter,
+}
+
+/// What to do after a failed try.
+enum Next {
+    TryAgain,
+    /// At once and without failing views: the same insert would fail for the same reason.
+    TryWithoutViews,
+    GiveUp(Class),
+}
+
+impl<D: Destination> Tries<D> {
+    pub(super) fn new(
+        destination: D,
+        retry: &RetryConfig,
+        errors: &ErrorsConfig,
+        abandoned: Abandoned,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            destination,
+            retry: retry.clone(),
+            errors: errors.clone(),
+            abandoned,
+            metrics: TryMetrics::new(metrics),
+            down_log: RateLimit::new(LOG_INTERVAL),
+            view_log: RateLimit::new(LOG_INTERVAL),
+            is_down: false,
+        }
+    }
+
+    /// Makes the destination ready; `false` when nobody waits for that any more.
+    pub(super) fn prepare(&mut self) -> Result<bool, Fatal> {
+        while let Err(failure) = self.destination.prepare() {
+            match failure {
+                DeliveryError::Fatal(reason) => return Err(reason),
+                DeliveryError::Try(failure) => self.log_down(&failure),
+            }
+            if !self.pause() {
+                return Ok(false);
+            }
+        }
+        self.log_up();
+        Ok(true)
+    }
+
+    pub(super) fn send(&mut self, batch: &Batch) -> Result<Outcome, Fatal> {
+        let mut attempts = 0;
+        let mut views = Views::Required;
+        loop {
+            let start = Instant::now();
+            let outcome = self.destination.deliver(batch, views);
+            self.metrics.flush_seconds.record(start.elapsed());
+            let failure = match outcome {
+                Ok(()) => {
+                    self.log_up();
+                    return Ok(Outcome::Stored);
+                }
+                Err(DeliveryError::Fatal(reason)) => return Err(reason),
+                Err(DeliveryError::Try(failure)) => failure,
+            };
+            match self.judge(batch, &failure, views, &mut attempts) {
+                Next::TryWithoutViews => views = Views::Optional,
+                Next::TryAgain if self.pause() => {}
+                Next::TryAgain => return Ok(Outcome::Abandoned),
+                Next::GiveUp(class) => {
+                    return Ok(Outcome::Refused(Refusal { failure, class, attempts }));
+                }
+            }
+        }
+    }
+
+    fn judge(
+        &mut self,
+        batch: &Batch,
+        failure: &ClickHouseError,
+        views: Views,
+        attempts: &mut u32,
+    ) -> Next {
+        let class = failure.class(&self.errors);
+        if class != Class::Outage {
+            *attempts += 1;
+        }
+        match class {
+            Class::Outage => {
+                self.metrics.retries_no_answer.increment(1);
+                self.log_down(failure);
+                Next::TryAgain
+            }
+            Class::Retryable if *attempts < self.retry.max_attempts => {
+                self.metrics.retries_refused.increment(1);
+                self.log_down(failure);
+                Next::TryAgain
+            }
+            Class::BrokenView if views == Views::Required => {
+                self.metrics.retries_broken_view.increment(1);
+                if let Some(held_back) = self.view_log.pass(Instant::now()) {
+                    error!(rows = batch.rows, error = %failure, held_back,
+                        "A materialized view fails, the batch is stored without it: repair the view.");
+                }
+                Next::TryWithoutViews
+            }
+            Class::Unknown => {
+                let (code, name) = failure.code();
+                self.metrics.unclassified.increment(1);
+                warn!(
+                    code,
+                    name,
+                    needs_classification = true,
+                    "ClickHouse refused a batch with a code that is not classified: add it to \
+                     clickhouse.errors.retryable or clickhouse.errors.permanent."
+                );
+                Next::GiveUp(class)
+            }
+            Class::Retryable | Class::BrokenView | Class::Data | Class::Configuration => {
+                Next::GiveUp(class)
+            }
+        }
+    }
+
+    /// Waits before the next try; `false` when nobody waits for the outcome any more.
+    fn pause(&self) -> bool {
+        let pause = retry::pause(self.retry.delay, fastrand::f64());
+        matches!(self.abandoned.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
+    }
+
+    fn log_down(&mut self, failure: &ClickHouseError) {
+        self.is_down = true;
+        if let Some(held_back) = self.down_log.pass(Instant::now()) {
+            warn!(error = %failure, held_back,
+                "ClickHouse does not take rows; they wait in the queue and are dropped when it is full. \
+                 Check [clickhouse] endpoint and that the server runs and keeps up.");
+        }
+    }
+
+    fn log_up(&mut self) {
+        if std::mem::take(&mut self.is_down) {
+            info!("ClickHouse takes rows again.");
+        }
+    }
+}
+
+impl TryMetrics {
+    fn new(metrics: &Metrics) -> Self {
+        let retries = |reason| metrics.counter(MetricName::BatchRetries, &[reason]);
+        Self {
+            flush_seconds: metrics.histogram(MetricName::BatchFlushSeconds, &[]),
+            retries_refused: retries("refused"),
+            retries_no_answer: retries("no_answer"),
+            retries_broken_view: retries("broken_view"),
+            unclassified: metrics.counter(MetricName::BatchUnclassifiedErrors, &[]),
+        }
+    }
+}
