@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use common::{Collector, Scrape, clickhouse, config_text, get, stored_sums, wait_until};
+use tidegate::sink::RowDropReason;
 use tidegate::traffic::{self, Pace, Protocol, Spec, Totals};
 
 fn generate(target: SocketAddr, flows: u64) {
@@ -65,5 +66,5 @@ fn management_answers_while_clickhouse_hangs() {
         assert_eq!(get(app.management_address(), path).0, 200, "{path}");
     }
     assert_eq!(get(app.management_address(), "/nothing").0, 404);
-    assert_eq!(app.stop().books.dropped[2], 5_000);
+    assert_eq!(app.stop().books.dropped[RowDropReason::Shutdown as usize], 5_000);
 }
