@@ -41,6 +41,7 @@ codes! {
     27 CANNOT_PARSE_INPUT_ASSERTION_FAILED Data "a value cannot be read";
     33 CANNOT_READ_ALL_DATA Data "the body ends early";
     38 CANNOT_PARSE_DATE Data "a date cannot be read";
+    40 CHECKSUM_DOESNT_MATCH Retryable "the body was damaged on its way";
     41 CANNOT_PARSE_DATETIME Data "a time cannot be read";
     43 ILLEGAL_TYPE_OF_ARGUMENT Data "an expression of the table does not take the value";
     44 ILLEGAL_COLUMN Data "an expression of the table does not take the column";
@@ -72,6 +73,7 @@ codes! {
     244 UNEXPECTED_ZOOKEEPER_ERROR Retryable "the keeper has trouble";
     254 NO_ACTIVE_REPLICAS Retryable "no replica is there for now";
     265 NO_AVAILABLE_REPLICA Retryable "no replica is there for now";
+    271 CANNOT_DECOMPRESS Retryable "the body was damaged on its way";
     279 ALL_CONNECTION_TRIES_FAILED Retryable "the server reaches no replica for now";
     285 TOO_FEW_LIVE_REPLICAS Retryable "too few replicas are there for now";
     286 UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE Retryable "an earlier insert is not on enough replicas yet";
