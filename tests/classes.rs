@@ -3,19 +3,16 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{clickhouse_with, config, config_text, wait_until};
+use common::{clickhouse_with, config, config_text, generated_chunks, wait_until};
 use tidegate::clickhouse::{
     Class, ClickHouseError, Connection, Insert, InsertSettings, Method, Views, create_table_sql,
     encode_batch,
 };
 use tidegate::config::ErrorsConfig;
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
 use tidegate::devserver::{DevServer, DevServerOptions};
-use tidegate::flow::{Chunk, ChunkWriter};
-use tidegate::traffic::{Generator, Spec};
+use tidegate::flow::Chunk;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -78,7 +75,12 @@ impl Bench {
         server.query("CREATE DATABASE tidegate").unwrap();
         server.query(&create_table_sql("tidegate")).unwrap();
         let settings = InsertSettings::probe(&connect(&server, "default", "")).unwrap();
-        Self { server, settings, chunks: flows(2_000), inserts: std::cell::Cell::new(0) }
+        Self {
+            server,
+            settings,
+            chunks: generated_chunks(2_000, &[]),
+            inserts: std::cell::Cell::new(0),
+        }
     }
 
     fn query(&self, sql: &str) {
@@ -118,24 +120,6 @@ impl Bench {
 fn connect(server: &DevServer, user: &str, password: &str) -> Connection {
     let more = format!("username = \"{user}\"\npassword = \"{password}\"");
     Connection::new(&config(&config_text(&server.http_url(), &more)).clickhouse).unwrap()
-}
-
-/// Chunks of generated flows.
-fn flows(count: u64) -> Vec<Chunk> {
-    let mut generator = Generator::new(&Spec { flows: Some(count), ..Spec::default() });
-    let mut decoder = Decoder::new(DecoderOptions::default(), Arc::new(Exporters::default()));
-    let mut writer = ChunkWriter::new(8_192);
-    let received_ms = 1_800_000_000_000;
-    let mut chunks = Vec::new();
-    while let Some(emission) = generator.next(1_800_000_000_000) {
-        let payload = &emission.payload;
-        let datagram = Datagram { exporter: [192, 0, 2, 1].into(), received_ms, payload };
-        decoder.decode(&datagram, Instant::now(), &mut writer);
-        chunks.extend(writer.take_closed());
-    }
-    writer.close_all();
-    chunks.extend(writer.take_closed());
-    chunks
 }
 
 /// The code and class of a refusal.

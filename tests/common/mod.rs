@@ -10,12 +10,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tidegate::app::App;
 use tidegate::config::Config;
+use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
 use tidegate::devserver::{DevServer, DevServerOptions, cache_directory, install};
+use tidegate::flow::{Chunk, ChunkWriter};
+use tidegate::traffic::{Field, Generator, IpfixHeader, MessageBuilder, Spec};
 
 /// The program under test.
 pub const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
@@ -139,6 +142,32 @@ pub fn query_number(server: &DevServer, sql: &str) -> u64 {
 pub fn stored_sums(server: &DevServer) -> (u64, u64, u64) {
     let row = query_row(server, "SELECT count(), sum(bytes), sum(packets) FROM tidegate.flows");
     (row[0].parse().unwrap(), row[1].parse().unwrap(), row[2].parse().unwrap())
+}
+
+/// Chunks of so many generated flows, and of one flow for each of `bytes`.
+pub fn generated_chunks(flows: u64, bytes: &[u8]) -> Vec<Chunk> {
+    let spec = Spec { flows: Some(flows), ..Spec::default() };
+    let mut generator = Generator::new(&spec);
+    let emissions =
+        std::iter::from_fn(|| generator.next(1_800_000_000_000).map(|it| it.payload.clone()));
+    let header = IpfixHeader { export_time_s: 1_800_000_000, sequence: 0, domain_id: 1 };
+    let records: Vec<_> = bytes.iter().map(|&bytes| [0, 0, 0, bytes]).collect();
+    let own = MessageBuilder::ipfix(header).template(300, &[Field::new(1, 4)]);
+    let own = own.data_set(300, &records).finish();
+    let datagrams =
+        emissions.take_while(|_| flows > 0).chain([own].into_iter().filter(|_| !bytes.is_empty()));
+    let mut decoder = Decoder::new(DecoderOptions::default(), Arc::new(Exporters::default()));
+    let mut writer = ChunkWriter::new(8_192);
+    let mut chunks = Vec::new();
+    for payload in datagrams {
+        let received_ms = 1_800_000_000_000;
+        let datagram = Datagram { exporter: [192, 0, 2, 1].into(), received_ms, payload: &payload };
+        decoder.decode(&datagram, Instant::now(), &mut writer);
+        chunks.extend(writer.take_closed());
+    }
+    writer.close_all();
+    chunks.extend(writer.take_closed());
+    chunks
 }
 
 /// Runs the program to its end.
