@@ -17,6 +17,7 @@ use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View
 use crate::queue::{self, ChunkSender};
 use crate::receive::{BindError, Bound, DecodeMetrics, Intake, Reader, TcpReader, bind};
 use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger, RowDropReason};
+use crate::spool;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
 
@@ -105,6 +106,7 @@ impl App {
             spawn("delivery", move || delivery.run(&report_fatal))?,
         ];
 
+        spool::register_metrics(&metrics);
         let state = keep_templates(config, &exporters, &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Readers { config, exporters, queue, ledger, metrics, stop: &stop };

@@ -14,6 +14,7 @@ pub mod manage;
 pub mod queue;
 pub mod receive;
 pub mod sink;
+pub mod spool;
 pub mod state;
 pub mod telemetry;
 pub mod traffic;

@@ -166,11 +166,15 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("inspect", &["elements", "flow", "capture", "decode"]),
     ("config", &["flow", "decode"]),
     ("clickhouse", &["flow", "config"]),
+    ("spool", &["config", "telemetry"]),
     ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
     ("manage", &["decode", "elements", "sink", "telemetry"]),
-    ("app", &["config", "decode", "manage", "queue", "receive", "sink", "state", "telemetry"]),
+    (
+        "app",
+        &["config", "decode", "manage", "queue", "receive", "sink", "spool", "state", "telemetry"],
+    ),
     (
         "cli",
         &[
@@ -184,6 +188,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "flow",
             "inspect",
             "sink",
+            "spool",
             "telemetry",
             "traffic",
         ],

@@ -11,6 +11,7 @@ mod generate;
 mod inspect;
 mod run;
 mod send;
+mod spool;
 
 use std::fmt;
 use std::io;
@@ -47,6 +48,7 @@ enum Command {
     Elements(elements::Args),
     Exporters(exporters::Args),
     DeadLetters(dead_letters::Args),
+    Spool(spool::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -71,6 +73,7 @@ impl Cli {
             Command::Elements(args) => args.run(),
             Command::Exporters(args) => args.run(),
             Command::DeadLetters(args) => args.run(),
+            Command::Spool(args) => args.run(),
         };
         result.unwrap_or_else(|error| {
             if is_closed_pipe(&error) {

@@ -21,7 +21,7 @@ pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use secret::Secret;
 pub use sections::{
     BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,
-    StateConfig,
+    SpoolConfig, StateConfig,
 };
 pub use values::{parse_duration, show_bytes, show_duration};
 
@@ -45,6 +45,8 @@ pub struct Config {
     pub skew_max: std::time::Duration,
     /// `[state]`.
     pub state: StateConfig,
+    /// `[spool]`.
+    pub spool: SpoolConfig,
     /// `[management]`.
     pub management: ManagementConfig,
 }

@@ -22,6 +22,7 @@ fn an_empty_file_gives_the_documented_defaults() {
     assert_eq!(config.clickhouse.retry.max_attempts, 10);
     assert_eq!(config.skew_max, Duration::from_secs(1_800));
     assert_eq!(config.state.directory, None);
+    assert_eq!((config.spool.directory, config.spool.max_bytes), (None, 4 << 30));
 }
 
 #[test]
@@ -51,7 +52,7 @@ max-latency = "3s"
 queue-capacity = 50
 shutdown-grace-period = "5s"
 
-[spool]
+[buffer]
 "#;
     insta::assert_snapshot!(mistakes(
         text,

@@ -126,6 +126,17 @@ metrics! {
     BatchRetries "tidegate_batch_retries_total" Counter, ["reason"] "Inserts sent again with the same bytes: `refused` (ClickHouse answered), `no_answer` or `broken_view` (stored without a view that fails).";
     BatchUnclassifiedErrors "tidegate_batch_unclassified_errors_total" Counter, [] "Batches refused with an error code that nobody has classified; the log has it under `needs_classification`.";
     BatchLastSuccess "tidegate_batch_last_success_timestamp_seconds" Gauge, [] "When the last batch was acknowledged, seconds since 1970; 0 before the first.";
+
+    SpoolBatches "tidegate_spool_batches" Gauge, [] "Batches that wait on disk; 0 without `spool.directory`.";
+    SpoolRows "tidegate_spool_rows" Gauge, [] "Rows of the batches that wait on disk.";
+    SpoolBytes "tidegate_spool_bytes" Gauge, [] "Disk that the spool takes, in whole blocks, files that were set aside included.";
+    SpoolMaxBytes "tidegate_spool_max_bytes" Gauge, [] "Disk that it may take, `spool.max-size`; 0 without `spool.directory`.";
+    SpoolAppendedRows "tidegate_spool_appended_rows_total" Counter, ["reason"] "Rows that went to disk: `outage` (ClickHouse was away), `refused` (until somebody mends the cause) or `shutdown`.";
+    SpoolDrainedRows "tidegate_spool_drained_rows_total" Counter, [] "Rows that left the spool because their batch has another outcome.";
+    SpoolRefusedRows "tidegate_spool_refused_rows_total" Counter, ["reason"] "Rows that the spool did not take: `max_size`, `disk_full` or `error` (of the disk).";
+    SpoolDamagedRows "tidegate_spool_damaged_rows_total" Counter, [] "Rows of damaged batches, as far as their number is known.";
+    SpoolDamagedBatches "tidegate_spool_damaged_batches_total" Counter, [] "Batches that were set aside because their file is not what was written, or that somebody removed.";
+    SpoolErrors "tidegate_spool_errors_total" Counter, [] "Files of the spool that could not be read, removed or set aside.";
 }
 
 impl MetricName {
