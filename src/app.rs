@@ -16,8 +16,8 @@ use crate::decode::{Decoder, DecoderOptions, Exporters};
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::queue::{self, ChunkSender};
 use crate::receive::{BindError, Bound, DecodeMetrics, Intake, Reader, TcpReader, bind};
-use crate::sink::{Books, ClickHouse, Delivery, Fatal, Flusher, Ledger, RowDropReason};
-use crate::spool;
+use crate::sink::{Backlog, Books, ClickHouse, Delivery, Fatal, Flusher, Ledger, RowDropReason};
+use crate::spool::{OpenError as SpoolError, Spool};
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
 
@@ -59,6 +59,9 @@ pub enum StartError {
     /// The management server's address cannot be used.
     #[error(transparent)]
     Management(#[from] ManagementError),
+    /// The spool cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     /// The system gives no thread or no epoll instance.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -91,12 +94,15 @@ impl App {
         let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
         show_state(config, &queue, &exporters, &metrics);
 
+        let spool = Spool::open(&config.spool, &metrics)?;
+        let backlog = spool.map(|it| Backlog::new(it, &config.spool, &config.clickhouse.retry));
         let (batches, delivered) = crossbeam_channel::bounded(0);
         let flusher = Flusher::new(&config.clickhouse, chunks, batches);
         let delivery = Delivery::new(
             delivered,
             ClickHouse::new(&config.clickhouse)?,
             &config.clickhouse,
+            backlog,
             abandoned,
             Arc::clone(&ledger),
             &metrics,
@@ -106,7 +112,6 @@ impl App {
             spawn("delivery", move || delivery.run(&report_fatal))?,
         ];
 
-        spool::register_metrics(&metrics);
         let state = keep_templates(config, &exporters, &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Readers { config, exporters, queue, ledger, metrics, stop: &stop };
@@ -185,9 +190,10 @@ impl App {
             received = books.received,
             stored = books.stored,
             dead_lettered = books.dead_lettered,
+            spooled = books.spooled,
             dropped = books.dropped_total(),
             seconds = format!("{seconds:.3}"),
-            "Stopped: received = stored + dead-lettered + dropped."
+            "Stopped: received = stored + dead-lettered + spooled + dropped."
         );
         Stopped { books, is_drained: readers_left == 0 && rows_left == 0 }
     }

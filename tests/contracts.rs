@@ -167,7 +167,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("config", &["flow", "decode"]),
     ("clickhouse", &["flow", "config"]),
     ("spool", &["config", "telemetry"]),
-    ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),
+    ("sink", &["flow", "config", "clickhouse", "queue", "spool", "telemetry"]),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
     ("manage", &["decode", "elements", "sink", "telemetry"]),

@@ -158,7 +158,8 @@ fn restart(begin: Begin, signal: &str) {
     second.signal("TERM");
     let (code, log) = second.wait();
     assert_eq!(code, Some(0), "{log}");
-    let books = format!("received={received} stored={received} dead_lettered=0 dropped=0");
+    let books =
+        format!("received={received} stored={received} dead_lettered=0 spooled=0 dropped=0");
     assert!(log.contains(&books), "{log}");
     let stored = query_number(&server, "SELECT count() FROM tidegate.flows WHERE bytes = 256");
     assert_eq!(stored, stored_before + received);

@@ -28,7 +28,10 @@ fn sigterm_and_sigint_store_everything_that_was_received() {
         collector.signal(signal);
         let (code, log) = collector.wait();
         assert_eq!(code, Some(0), "{log}");
-        assert!(log.contains("received=30000 stored=30000 dead_lettered=0 dropped=0"), "{log}");
+        assert!(
+            log.contains("received=30000 stored=30000 dead_lettered=0 spooled=0 dropped=0"),
+            "{log}"
+        );
         assert_eq!(stored_sums(&server).0, round * 30_000);
     }
 }
@@ -50,7 +53,7 @@ fn rows_that_a_hanging_clickhouse_does_not_take_are_said_and_the_exit_code_is_1(
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("rows_left=5000"), "{log}");
-    assert!(log.contains("received=5000 stored=0 dead_lettered=0 dropped=5000"), "{log}");
+    assert!(log.contains("received=5000 stored=0 dead_lettered=0 spooled=0 dropped=5000"), "{log}");
 }
 
 #[test]

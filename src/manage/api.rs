@@ -31,7 +31,9 @@ pub(super) fn status(view: &View) -> Value {
         "receivers": receivers,
         "rows": {
             "received": books.received,
+            "recovered": books.recovered,
             "stored": books.stored,
+            "spooled": books.spooled,
             "deadLettered": books.dead_lettered,
             "pending": books.pending(),
             "dropped": dropped,

@@ -1,28 +1,37 @@
-//! Delivery: the thread that brings each batch to its end: stored, kept as dead letters, or dropped.
+//! Delivery: the thread that brings each batch to its end: stored, kept as dead letters, or dropped. With a
+//! spool a batch that cannot be delivered now waits there.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{Counter, Gauge, Histogram};
 use tracing::{debug, error, warn};
 
-use crate::clickhouse::{Block, Class, Method, encode_batch};
+use crate::clickhouse::{Block, Class, Damaged, Method, encode_batch};
 use crate::config::{ClickHouseConfig, OnRowError};
+use crate::spool::{SpooledBatch, Why};
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
+use super::backlog::Backlog;
+
 use super::dead_letters::{LETTERS_PER_INSERT, letters};
-use super::destination::{Batch, Destination, Fatal};
+use super::destination::{Batch, Destination, Fatal, Target};
 use super::ledger::{Ledger, RowDropReason};
 use super::quarantine::Search;
-use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Refusal, Tries};
+use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Refusal, Tried, Tries};
+
+/// Longest sleep without batches.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Delivers batches, one at a time.
 #[derive(Debug)]
 pub struct Delivery<D> {
     batches: Receiver<Batch>,
     tries: Tries<D>,
+    /// What waits on disk, with a spool.
+    backlog: Option<Backlog>,
     method: Method,
     quarantine_inserts_max: usize,
     ledger: Arc<Ledger>,
@@ -49,12 +58,15 @@ impl<D: Destination> Delivery<D> {
         batches: Receiver<Batch>,
         destination: D,
         config: &ClickHouseConfig,
+        backlog: Option<Backlog>,
         abandoned: Abandoned,
         ledger: Arc<Ledger>,
         metrics: &Metrics,
     ) -> Self {
+        ledger.recover(backlog.as_ref().map_or(0, Backlog::rows));
         Self {
             batches,
+            backlog,
             tries: Tries::new(destination, &config.retry, &config.errors, abandoned, metrics),
             method: Method::of(config.compress_requests),
             quarantine_inserts_max: config.quarantine_inserts_max,
@@ -75,29 +87,95 @@ impl<D: Destination> Delivery<D> {
     }
 
     fn work(&mut self) -> Result<(), Fatal> {
-        if !self.tries.prepare()? {
+        if self.backlog.is_none() && !self.tries.prepare()? {
             return Ok(());
         }
-        while let Ok(batch) = self.batches.recv() {
-            self.metrics.batch_rows.record(as_f64(batch.rows));
-            self.metrics.encoded_bytes.increment(batch.bytes.len() as u64);
-            self.deliver(&batch)?;
+        loop {
+            let wait = self.backlog.as_ref().map_or(IDLE, |backlog| backlog.wait(Instant::now()));
+            match self.batches.recv_timeout(wait) {
+                Ok(batch) => {
+                    self.metrics.batch_rows.record(as_f64(batch.rows));
+                    self.metrics.encoded_bytes.increment(batch.bytes.len() as u64);
+                    self.deliver(&batch)?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            self.drain()?;
         }
-        Ok(())
     }
 
     fn deliver(&mut self, batch: &Batch) -> Result<(), Fatal> {
         let start = Instant::now();
-        match self.tries.send(batch)? {
+        match self.send(batch)? {
             Outcome::Stored => {
                 self.note_stored(batch.rows);
                 debug!(rows = batch.rows, bytes = batch.bytes.len(), elapsed = ?start.elapsed(),
                     "Batch stored.");
                 Ok(())
             }
-            Outcome::Abandoned => Ok(()), // the ledger counts the rows
+            // The ledger counts the rows.
+            Outcome::Abandoned | Outcome::Spooled => Ok(()),
             Outcome::Refused(refusal) => self.refuse(batch, &refusal),
         }
+    }
+
+    /// Sends a batch until its outcome is known; with a spool what cannot be delivered now goes there.
+    fn send(&mut self, batch: &Batch) -> Result<Outcome, Fatal> {
+        let Some(backlog) = &mut self.backlog else { return self.tries.send(batch) };
+        let mut why = Why::Outage;
+        if !backlog.is_down(Instant::now()) {
+            let refusal = match self.tries.try_once(batch, 0)? {
+                Tried::Stored => {
+                    backlog.note_up();
+                    return Ok(Outcome::Stored);
+                }
+                Tried::Refused(refusal) if refusal.class != Class::Configuration => {
+                    return Ok(Outcome::Refused(refusal));
+                }
+                Tried::Refused(refusal) | Tried::NotNow(refusal) => refusal,
+            };
+            why = why_of(&refusal);
+            backlog.note_down(&refusal, Instant::now());
+        }
+        if backlog.keep(batch, why) {
+            self.ledger.spool(batch.rows);
+        } else {
+            self.ledger.drop_rows(batch.rows, RowDropReason::SpoolFull);
+        }
+        Ok(Outcome::Spooled)
+    }
+
+    /// Tries the oldest spooled batch, if it is time.
+    fn drain(&mut self) -> Result<(), Fatal> {
+        let next = self.backlog.as_mut().and_then(|backlog| backlog.next(Instant::now()));
+        let Some((SpooledBatch { id, entry }, attempts)) = next else { return Ok(()) };
+        let batch = Batch::of(entry);
+        let tried = self.tries.try_once(&batch, attempts)?;
+        let Some(backlog) = &mut self.backlog else { return Ok(()) };
+        match tried {
+            Tried::Stored => {
+                backlog.note_up();
+                self.ledger.unspool(batch.rows);
+                match batch.target {
+                    Target::Flows => self.note_stored(batch.rows),
+                    Target::DeadLetters => self.ledger.keep(batch.rows),
+                }
+            }
+            Tried::Refused(refusal) if refusal.class != Class::Configuration => {
+                self.ledger.unspool(batch.rows);
+                self.refuse(&batch, &refusal)?;
+            }
+            Tried::Refused(refusal) | Tried::NotNow(refusal) => {
+                backlog.postpone(id, &refusal, Instant::now());
+                return Ok(());
+            }
+        }
+        // Not before: a batch whose outcome is not on disk elsewhere must outlive the process here.
+        if let Some(backlog) = &mut self.backlog {
+            backlog.done(id);
+        }
+        Ok(())
     }
 
     /// Sees to the rows of a batch that ClickHouse will not take.
@@ -108,7 +186,12 @@ impl<D: Destination> Delivery<D> {
             self.lose(batch, batch.rows, refusal, RowDropReason::ViewFailed);
             return Ok(());
         }
-        let Ok(block) = Block::decode(&batch.bytes) else {
+        let block = match batch.target {
+            Target::Flows => Block::decode(&batch.bytes),
+            // There are no letters about letters.
+            Target::DeadLetters => Err(Damaged),
+        };
+        let Ok(block) = block else {
             self.lose(batch, batch.rows, refusal, RowDropReason::DeadLetterFailed);
             return Ok(());
         };
@@ -142,7 +225,7 @@ impl<D: Destination> Delivery<D> {
                 ..batch.clone()
             };
             self.metrics.quarantine_inserts.increment(1);
-            match self.tries.send(&piece)? {
+            match self.send(&piece)? {
                 Outcome::Stored => {
                     self.note_stored(piece.rows);
                     search.accept(&part);
@@ -151,6 +234,7 @@ impl<D: Destination> Delivery<D> {
                     search.refuse(&part);
                 }
                 Outcome::Refused(own) => self.keep(batch, block, part.rows, &own)?,
+                Outcome::Spooled => {}
                 Outcome::Abandoned => return Ok(()),
             }
         }
@@ -173,11 +257,12 @@ impl<D: Destination> Delivery<D> {
             let end = rows.end.min(start + LETTERS_PER_INSERT);
             let letters =
                 letters(batch, block, start..end, refusal, SystemTime::now(), self.method);
-            match self.tries.send(&letters)? {
+            match self.send(&letters)? {
                 Outcome::Stored => self.ledger.keep(letters.rows),
                 Outcome::Refused(own) => {
                     self.lose(batch, letters.rows, &own, RowDropReason::DeadLetterFailed);
                 }
+                Outcome::Spooled => {}
                 Outcome::Abandoned => return Ok(()),
             }
         }
@@ -197,6 +282,13 @@ impl<D: Destination> Delivery<D> {
         self.metrics.stored_batches.increment(1);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.metrics.last_success.set(now.as_secs_f64());
+    }
+}
+
+fn why_of(refusal: &Refusal) -> Why {
+    match refusal.failure.code() {
+        (0, _) => Why::Outage,
+        (code, _) => Why::Refused { code },
     }
 }
 

@@ -15,6 +15,8 @@ pub enum RowDropReason {
     QueueFull,
     /// ClickHouse refused the batch for good, and its dead letters too.
     DeadLetterFailed,
+    /// They could not be delivered, and the spool had no room.
+    SpoolFull,
     /// A materialized view failed though failing views were to be left out. The table may have the rows.
     ViewFailed,
     /// Left when the grace period of the shutdown ended.
@@ -23,8 +25,13 @@ pub enum RowDropReason {
 
 impl RowDropReason {
     /// Every reason.
-    pub const ALL: [Self; 4] =
-        [Self::QueueFull, Self::DeadLetterFailed, Self::ViewFailed, Self::Shutdown];
+    pub const ALL: [Self; 5] = [
+        Self::QueueFull,
+        Self::DeadLetterFailed,
+        Self::SpoolFull,
+        Self::ViewFailed,
+        Self::Shutdown,
+    ];
 
     /// The metric label.
     #[must_use]
@@ -32,6 +39,7 @@ impl RowDropReason {
         match self {
             Self::QueueFull => "queue_full",
             Self::DeadLetterFailed => "dead_letter_failed",
+            Self::SpoolFull => "spool_full",
             Self::ViewFailed => "view_failed",
             Self::Shutdown => "shutdown",
         }
@@ -43,8 +51,12 @@ impl RowDropReason {
 pub struct Books {
     /// Handed over by readers.
     pub received: u64,
+    /// Found in the spool at the start.
+    pub recovered: u64,
     /// Acknowledged by ClickHouse.
     pub stored: u64,
+    /// In the spool.
+    pub spooled: u64,
     /// Kept as dead letters.
     pub dead_lettered: u64,
     /// Lost, by [`RowDropReason`].
@@ -61,7 +73,8 @@ impl Books {
     /// Rows on their way.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.received - self.stored - self.dead_lettered - self.dropped_total()
+        let known = self.stored + self.spooled + self.dead_lettered + self.dropped_total();
+        self.received + self.recovered - known
     }
 }
 
@@ -109,6 +122,25 @@ impl Ledger {
         let rows = books.pending().min(rows as u64);
         books.stored += rows;
         self.stored.increment(rows);
+    }
+
+    /// Rows were found in the spool at the start.
+    pub fn recover(&self, rows: usize) {
+        let mut books = self.lock();
+        books.recovered += rows as u64;
+        books.spooled += rows as u64;
+    }
+
+    /// Rows are in the spool.
+    pub fn spool(&self, rows: usize) {
+        let mut books = self.lock();
+        books.spooled += books.pending().min(rows as u64);
+    }
+
+    /// Rows of the spool are about to have their outcome.
+    pub fn unspool(&self, rows: usize) {
+        let mut books = self.lock();
+        books.spooled = books.spooled.saturating_sub(rows as u64);
     }
 
     /// ClickHouse acknowledged rows as dead letters.

@@ -5,6 +5,7 @@
 //! counted. The rows of a batch that ClickHouse refuses for good become dead letters: all of them, or those
 //! that it refuses one by one. The [`Ledger`] keeps the books of all rows.
 
+mod backlog;
 mod batcher;
 mod dead_letters;
 mod delivery;
@@ -18,6 +19,7 @@ mod tries;
 #[cfg(test)]
 mod tests;
 
+pub use backlog::Backlog;
 pub use delivery::Delivery;
 pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal, Target};
 pub use flusher::Flusher;

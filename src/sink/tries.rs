@@ -31,6 +31,17 @@ pub(super) enum Outcome {
     Refused(Refusal),
     /// Nobody waits for it any more.
     Abandoned,
+    /// It cannot be delivered now, and was seen to.
+    Spooled,
+}
+
+/// The end of one try.
+#[derive(Debug)]
+pub(super) enum Tried {
+    Stored,
+    /// The same bytes may be taken later.
+    NotNow(Refusal),
+    Refused(Refusal),
 }
 
 /// Why ClickHouse will not take a batch.
@@ -66,7 +77,7 @@ struct TryMetrics {
 
 /// What to do after a failed try.
 enum Next {
-    TryAgain,
+    TryAgain(Class),
     /// At once and without failing views: the same insert would fail for the same reason.
     TryWithoutViews,
     GiveUp(Class),
@@ -107,8 +118,22 @@ impl<D: Destination> Tries<D> {
         Ok(true)
     }
 
+    /// Tries until the outcome is known.
     pub(super) fn send(&mut self, batch: &Batch) -> Result<Outcome, Fatal> {
         let mut attempts = 0;
+        loop {
+            match self.try_once(batch, attempts)? {
+                Tried::Stored => return Ok(Outcome::Stored),
+                Tried::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
+                Tried::NotNow(_) if !self.pause() => return Ok(Outcome::Abandoned),
+                Tried::NotNow(refusal) => attempts = refusal.attempts,
+            }
+        }
+    }
+
+    /// Tries once, and once more without views that fail. `attempts` refusals came before.
+    pub(super) fn try_once(&mut self, batch: &Batch, attempts: u32) -> Result<Tried, Fatal> {
+        let mut attempts = attempts;
         let mut views = Views::Required;
         loop {
             let start = Instant::now();
@@ -117,17 +142,18 @@ impl<D: Destination> Tries<D> {
             let failure = match outcome {
                 Ok(()) => {
                     self.log_up();
-                    return Ok(Outcome::Stored);
+                    return Ok(Tried::Stored);
                 }
                 Err(DeliveryError::Fatal(reason)) => return Err(reason),
                 Err(DeliveryError::Try(failure)) => failure,
             };
             match self.judge(batch, &failure, views, &mut attempts) {
                 Next::TryWithoutViews => views = Views::Optional,
-                Next::TryAgain if self.pause() => {}
-                Next::TryAgain => return Ok(Outcome::Abandoned),
+                Next::TryAgain(class) => {
+                    return Ok(Tried::NotNow(Refusal { failure, class, attempts }));
+                }
                 Next::GiveUp(class) => {
-                    return Ok(Outcome::Refused(Refusal { failure, class, attempts }));
+                    return Ok(Tried::Refused(Refusal { failure, class, attempts }));
                 }
             }
         }
@@ -148,12 +174,12 @@ impl<D: Destination> Tries<D> {
             Class::Outage => {
                 self.metrics.retries_no_answer.increment(1);
                 self.log_down(failure);
-                Next::TryAgain
+                Next::TryAgain(class)
             }
             Class::Retryable if *attempts < self.retry.max_attempts => {
                 self.metrics.retries_refused.increment(1);
                 self.log_down(failure);
-                Next::TryAgain
+                Next::TryAgain(class)
             }
             Class::BrokenView if views == Views::Required => {
                 self.metrics.retries_broken_view.increment(1);

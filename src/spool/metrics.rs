@@ -25,11 +25,6 @@ pub(super) struct SpoolMetrics {
     refused_error: Counter,
 }
 
-/// Shows the metrics of a collector without a spool.
-pub fn register_metrics(metrics: &Metrics) {
-    drop(SpoolMetrics::new(metrics));
-}
-
 impl SpoolMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let counter = |name| metrics.counter(name, &[]);

@@ -27,7 +27,6 @@ use metrics::SpoolMetrics;
 
 pub use directory::BatchId;
 pub use format::{Entry, Header, ReadError, Why};
-pub use metrics::register_metrics;
 pub use pace::Pace;
 pub use survey::{Depth, Surveyed, survey};
 

@@ -112,7 +112,7 @@ metrics! {
     BatchEnqueueSeconds "tidegate_batch_enqueue_seconds" Histogram(MICROS), [] "Time to hand a chunk of rows to the queue.";
     BatchQueueRows "tidegate_batch_queue_rows" Gauge, [] "Rows in the queue.";
     BatchQueueCapacity "tidegate_batch_queue_capacity_rows" Gauge, [] "Rows that the queue takes.";
-    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `view_failed` (a view failed though it was to be left out; the table may have them) or `shutdown` (left when the grace period ended).";
+    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `spool_full` (not delivered, and the spool had no room or failed), `view_failed` (a view failed though it was to be left out; the table may have them) or `shutdown` (left when the grace period ended).";
     DeadLetterRows "tidegate_dead_letter_rows_total" Counter, [] "Rows that ClickHouse refused and that are kept in `flows_dead_letter`.";
     DeadLetterFailedRows "tidegate_dead_letter_failed_rows_total" Counter, [] "Rows that ClickHouse refused and that could not be kept as dead letters either; also in `tidegate_batch_dropped_rows_total`.";
     QuarantineInserts "tidegate_quarantine_inserts_total" Counter, [] "Inserts of parts of refused batches, with `on-row-error = \"quarantine\"`.";
