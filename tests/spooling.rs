@@ -140,7 +140,9 @@ fn a_full_spool_drops_rows_and_counts_them() {
     let more =
         format!("compress-requests = false\n{}max-size = \"16MiB\"\n", settings(folder.path()));
     let app = start(&format!("http://127.0.0.1:{http_port}"), &more);
-    (0..6).for_each(|_| drop(generate(target(&app))));
+    for _ in 0..6 {
+        generate(target(&app));
+    }
     wait_until("all rows are on disk or lost", || {
         let books = app.view().ledger.books();
         books.received == ALL && books.pending() == 0

@@ -15,7 +15,7 @@ use crate::telemetry::RateLimit;
 
 use super::destination::{Batch, Target};
 use super::retry;
-use super::tries::{LOG_INTERVAL, Refusal};
+use super::tries::{LOG_INTERVAL, Progress, Refusal};
 
 /// An error that an operator must mend is tried again after this: a mend should show within a minute, and
 /// nothing is gained by asking more often.
@@ -32,8 +32,8 @@ pub struct Backlog {
     retry: RetryConfig,
     /// Nothing is tried before this.
     down_until: Option<Instant>,
-    /// Refusals of spooled batches that may be taken later.
-    attempts: BTreeMap<BatchId, u32>,
+    /// Of spooled batches that were tried.
+    progress: BTreeMap<BatchId, Progress>,
     full_log: RateLimit,
 }
 
@@ -46,7 +46,7 @@ impl Backlog {
             pace: Pace::new(config.drain_rate_rows),
             retry: retry.clone(),
             down_until: None,
-            attempts: BTreeMap::new(),
+            progress: BTreeMap::new(),
             full_log: RateLimit::new(LOG_INTERVAL),
         }
     }
@@ -109,26 +109,32 @@ impl Backlog {
         at.map_or(IDLE, |at| at.saturating_duration_since(now).min(IDLE))
     }
 
-    /// The oldest batch, if it may be tried now, and the refusals that came before.
-    pub(super) fn next(&mut self, now: Instant) -> Option<(SpooledBatch, u32)> {
+    /// The oldest batch, if it may be tried now, and what earlier tries have shown.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(SpooledBatch, Progress)> {
         if self.is_down(now) || self.pace.next_at(now) > now {
             return None;
         }
         let spooled = self.spool.next(now)?;
         self.pace.note(spooled.entry.header.rows, now);
-        let attempts = self.attempts.get(&spooled.id).copied().unwrap_or(0);
-        Some((spooled, attempts))
+        let progress = self.progress.get(&spooled.id).copied().unwrap_or_default();
+        Some((spooled, progress))
     }
 
     /// A spooled batch could not be delivered.
-    pub(super) fn postpone(&mut self, id: BatchId, refusal: &Refusal, now: Instant) {
-        self.attempts.insert(id, refusal.attempts);
+    pub(super) fn postpone(
+        &mut self,
+        id: BatchId,
+        progress: Progress,
+        refusal: &Refusal,
+        now: Instant,
+    ) {
+        self.progress.insert(id, progress);
         self.note_down(refusal, now);
     }
 
     /// A spooled batch has its outcome.
     pub(super) fn done(&mut self, id: BatchId) {
-        self.attempts.remove(&id);
+        self.progress.remove(&id);
         self.spool.remove(id);
     }
 }

@@ -20,7 +20,7 @@ use super::dead_letters::{LETTERS_PER_INSERT, letters};
 use super::destination::{Batch, Destination, Fatal, Target};
 use super::ledger::{Ledger, RowDropReason};
 use super::quarantine::Search;
-use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Refusal, Tried, Tries};
+use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Progress, Refusal, Tried, Tries};
 
 /// Longest sleep without batches.
 const IDLE: Duration = Duration::from_secs(60);
@@ -125,7 +125,7 @@ impl<D: Destination> Delivery<D> {
         let Some(backlog) = &mut self.backlog else { return self.tries.send(batch) };
         let mut why = Why::Outage;
         if !backlog.is_down(Instant::now()) {
-            let refusal = match self.tries.try_once(batch, 0)? {
+            let refusal = match self.tries.try_once(batch, &mut Progress::default())? {
                 Tried::Stored => {
                     backlog.note_up();
                     return Ok(Outcome::Stored);
@@ -149,9 +149,10 @@ impl<D: Destination> Delivery<D> {
     /// Tries the oldest spooled batch, if it is time.
     fn drain(&mut self) -> Result<(), Fatal> {
         let next = self.backlog.as_mut().and_then(|backlog| backlog.next(Instant::now()));
-        let Some((SpooledBatch { id, entry }, attempts)) = next else { return Ok(()) };
+        self.note_damage();
+        let Some((SpooledBatch { id, entry }, mut progress)) = next else { return Ok(()) };
         let batch = Batch::of(entry);
-        let tried = self.tries.try_once(&batch, attempts)?;
+        let tried = self.tries.try_once(&batch, &mut progress)?;
         let Some(backlog) = &mut self.backlog else { return Ok(()) };
         match tried {
             Tried::Stored => {
@@ -167,7 +168,7 @@ impl<D: Destination> Delivery<D> {
                 self.refuse(&batch, &refusal)?;
             }
             Tried::Refused(refusal) | Tried::NotNow(refusal) => {
-                backlog.postpone(id, &refusal, Instant::now());
+                backlog.postpone(id, progress, &refusal, Instant::now());
                 return Ok(());
             }
         }
@@ -176,6 +177,15 @@ impl<D: Destination> Delivery<D> {
             backlog.done(id);
         }
         Ok(())
+    }
+
+    /// Rows that the spool has set aside, since their file is damaged, are lost.
+    fn note_damage(&self) {
+        let Some(backlog) = &self.backlog else { return };
+        let spooled = usize::try_from(self.ledger.books().spooled).unwrap_or(usize::MAX);
+        let damaged = spooled.saturating_sub(backlog.rows());
+        self.ledger.unspool(damaged);
+        self.ledger.drop_rows(damaged, RowDropReason::SpoolFull);
     }
 
     /// Sees to the rows of a batch that ClickHouse will not take.

@@ -44,6 +44,20 @@ pub(super) enum Tried {
     Refused(Refusal),
 }
 
+/// What the tries of a batch have shown so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Answers that refused it.
+    pub(super) attempts: u32,
+    pub(super) views: Views,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { attempts: 0, views: Views::Required }
+    }
+}
+
 /// Why ClickHouse will not take a batch.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -120,24 +134,26 @@ impl<D: Destination> Tries<D> {
 
     /// Tries until the outcome is known.
     pub(super) fn send(&mut self, batch: &Batch) -> Result<Outcome, Fatal> {
-        let mut attempts = 0;
+        let mut progress = Progress::default();
         loop {
-            match self.try_once(batch, attempts)? {
+            match self.try_once(batch, &mut progress)? {
                 Tried::Stored => return Ok(Outcome::Stored),
                 Tried::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
                 Tried::NotNow(_) if !self.pause() => return Ok(Outcome::Abandoned),
-                Tried::NotNow(refusal) => attempts = refusal.attempts,
+                Tried::NotNow(_) => {}
             }
         }
     }
 
-    /// Tries once, and once more without views that fail. `attempts` refusals came before.
-    pub(super) fn try_once(&mut self, batch: &Batch, attempts: u32) -> Result<Tried, Fatal> {
-        let mut attempts = attempts;
-        let mut views = Views::Required;
+    /// Tries once, and once more without views that fail.
+    pub(super) fn try_once(
+        &mut self,
+        batch: &Batch,
+        progress: &mut Progress,
+    ) -> Result<Tried, Fatal> {
         loop {
             let start = Instant::now();
-            let outcome = self.destination.deliver(batch, views);
+            let outcome = self.destination.deliver(batch, progress.views);
             self.metrics.flush_seconds.record(start.elapsed());
             let failure = match outcome {
                 Ok(()) => {
@@ -147,8 +163,10 @@ impl<D: Destination> Tries<D> {
                 Err(DeliveryError::Fatal(reason)) => return Err(reason),
                 Err(DeliveryError::Try(failure)) => failure,
             };
-            match self.judge(batch, &failure, views, &mut attempts) {
-                Next::TryWithoutViews => views = Views::Optional,
+            let next = self.judge(batch, &failure, progress);
+            let attempts = progress.attempts;
+            match next {
+                Next::TryWithoutViews => progress.views = Views::Optional,
                 Next::TryAgain(class) => {
                     return Ok(Tried::NotNow(Refusal { failure, class, attempts }));
                 }
@@ -159,16 +177,10 @@ impl<D: Destination> Tries<D> {
         }
     }
 
-    fn judge(
-        &mut self,
-        batch: &Batch,
-        failure: &ClickHouseError,
-        views: Views,
-        attempts: &mut u32,
-    ) -> Next {
+    fn judge(&mut self, batch: &Batch, failure: &ClickHouseError, progress: &mut Progress) -> Next {
         let class = failure.class(&self.errors);
         if class != Class::Outage {
-            *attempts += 1;
+            progress.attempts += 1;
         }
         match class {
             Class::Outage => {
@@ -176,12 +188,12 @@ impl<D: Destination> Tries<D> {
                 self.log_down(failure);
                 Next::TryAgain(class)
             }
-            Class::Retryable if *attempts < self.retry.max_attempts => {
+            Class::Retryable if progress.attempts < self.retry.max_attempts => {
                 self.metrics.retries_refused.increment(1);
                 self.log_down(failure);
                 Next::TryAgain(class)
             }
-            Class::BrokenView if views == Views::Required => {
+            Class::BrokenView if progress.views == Views::Required => {
                 self.metrics.retries_broken_view.increment(1);
                 if let Some(held_back) = self.view_log.pass(Instant::now()) {
                     error!(rows = batch.rows, error = %failure, held_back,
