@@ -7,6 +7,9 @@ use std::io;
 use std::time::Duration;
 
 use clickhouse::{Client, Compression};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use tokio::runtime::Runtime;
 
 use crate::config::ClickHouseConfig;
@@ -16,6 +19,12 @@ use super::insert::Insert;
 
 /// A statement that is not an insert answers within this, or the server is taken to hang.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Firewalls forget connections that say nothing for long.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Servers close idle connections, some after 3 s. An insert that meets such an end would have no answer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Body bytes handed to the HTTP client at a time; it copies none of them.
 const BODY_PART_BYTES: usize = 1 << 20;
@@ -33,12 +42,17 @@ impl Connection {
     ///
     /// The system gives no epoll instance.
     pub fn new(config: &ClickHouseConfig) -> io::Result<Self> {
-        let client = Client::default()
-            .with_url(&config.endpoint)
-            .with_user(&config.username)
-            .with_password(config.password.expose())
-            .with_compression(Compression::None)
-            .with_product_info("tidegate", env!("CARGO_PKG_VERSION"));
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(config.connect_timeout));
+        connector.set_keepalive(Some(TCP_KEEPALIVE));
+        let mut pool = HttpClient::builder(TokioExecutor::new());
+        let client =
+            Client::with_http_client(pool.pool_idle_timeout(IDLE_TIMEOUT).build(connector))
+                .with_url(&config.endpoint)
+                .with_user(&config.username)
+                .with_password(config.password.expose())
+                .with_compression(Compression::None)
+                .with_product_info("tidegate", env!("CARGO_PKG_VERSION"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { client, runtime })
     }

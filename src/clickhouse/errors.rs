@@ -141,6 +141,10 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(source) = error.source() {
         error = source;
     }
+    let cause = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    if cause.is_some_and(|cause| cause.is::<tokio::time::error::Elapsed>()) {
+        return "none within clickhouse.connect-timeout".to_owned();
+    }
     error.to_string()
 }
 

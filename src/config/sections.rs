@@ -56,6 +56,8 @@ pub struct ClickHouseConfig {
     pub manage_schema: bool,
     /// Compress inserts with LZ4.
     pub compress_requests: bool,
+    /// How long to wait until a connection is there, of which nothing was sent then.
+    pub connect_timeout: Duration,
     /// How long to wait for the answer to an insert. Behind it the outcome is unknown and the batch is
     /// sent again.
     pub response_timeout: Duration,
@@ -159,6 +161,12 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
         password: section.secret("password"),
         manage_schema: section.bool("manage-schema", true),
         compress_requests: section.bool("compress-requests", true),
+        // Linux asks at 0, 1 and 3 seconds and next at 7: two packets may be lost.
+        connect_timeout: section.duration(
+            "connect-timeout",
+            5 * SECOND,
+            Duration::from_millis(10)..=HOUR,
+        ),
         response_timeout: section.duration("response-timeout", 30 * SECOND, SECOND..=HOUR),
         batch: batch(section.section("batch")),
         retry: retry(section.section("retry")),
