@@ -165,12 +165,25 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("decode", &["flow", "elements"]),
     ("inspect", &["elements", "flow", "capture", "decode"]),
     ("config", &["flow", "decode"]),
-    ("clickhouse", &["flow", "config"]),
+    ("clickhouse", &["flow", "config", "telemetry"]),
     ("sink", &["flow", "config", "clickhouse", "queue", "telemetry"]),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
-    ("manage", &["decode", "elements", "sink", "telemetry"]),
-    ("app", &["config", "decode", "manage", "queue", "receive", "sink", "state", "telemetry"]),
+    ("manage", &["clickhouse", "decode", "elements", "sink", "telemetry"]),
+    (
+        "app",
+        &[
+            "clickhouse",
+            "config",
+            "decode",
+            "manage",
+            "queue",
+            "receive",
+            "sink",
+            "state",
+            "telemetry",
+        ],
+    ),
     (
         "cli",
         &[

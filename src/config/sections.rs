@@ -1,5 +1,6 @@
 //! The sections of the file: their keys, defaults and limits.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,8 +45,8 @@ impl OnRowError {
 /// `[clickhouse]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClickHouseConfig {
-    /// URL of the HTTP interface.
-    pub endpoint: String,
+    /// URLs of HTTP interfaces, one at least. The first one is used while it answers.
+    pub endpoints: Vec<String>,
     /// Database of the tables.
     pub database: String,
     /// User.
@@ -148,12 +149,7 @@ fn identity(section: Section<'_>) -> Identity {
 
 fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     let config = ClickHouseConfig {
-        endpoint: section.parsed(
-            "endpoint",
-            "http://127.0.0.1:8123".to_owned(),
-            "a URL, \"http://HOST:8123\"",
-            |text| is_endpoint(text).then(|| text.to_owned()),
-        ),
+        endpoints: endpoints(&section),
         database: section.parsed("database", "tidegate".to_owned(), DATABASE_RULE, |text| {
             is_database_name(text).then(|| text.to_owned())
         }),
@@ -176,6 +172,21 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     };
     section.finish();
     config
+}
+
+fn endpoints(section: &Section<'_>) -> Vec<String> {
+    let default = vec!["http://127.0.0.1:8123".to_owned()];
+    let endpoints =
+        section.one_or_more("endpoint", default, "a URL, \"http://HOST:8123\"", |text| {
+            is_endpoint(text).then(|| text.to_owned())
+        });
+    let mut servers = HashSet::new();
+    for endpoint in &endpoints {
+        if !servers.insert(endpoint.trim_end_matches('/')) {
+            section.mistake("endpoint", format!("{endpoint} is there twice"));
+        }
+    }
+    endpoints
 }
 
 /// `http://`, a host, perhaps a port; no user, path or query, which would be left out silently.

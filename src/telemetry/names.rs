@@ -126,6 +126,9 @@ metrics! {
     BatchRetries "tidegate_batch_retries_total" Counter, ["reason"] "Inserts sent again with the same bytes: `refused` (ClickHouse answered), `no_answer` or `broken_view` (stored without a view that fails).";
     BatchUnclassifiedErrors "tidegate_batch_unclassified_errors_total" Counter, [] "Batches refused with an error code that nobody has classified; the log has it under `needs_classification`.";
     BatchLastSuccess "tidegate_batch_last_success_timestamp_seconds" Gauge, [] "When the last batch was acknowledged, seconds since 1970; 0 before the first.";
+
+    ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
+    ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
 }
 
 impl MetricName {
