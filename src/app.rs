@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tracing::{info, warn};
 
+use crate::clickhouse::EndpointInUse;
 use crate::config::{Config, ReceiverConfig};
 use crate::decode::{Decoder, DecoderOptions, Exporters};
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
@@ -81,11 +82,13 @@ impl App {
         let metrics = Arc::new(Metrics::default());
         let exporters = Arc::new(Exporters::default());
         let ledger = Arc::new(Ledger::new(&metrics));
+        let endpoint = Arc::new(EndpointInUse::new(&config.clickhouse, &metrics));
         let listens = receivers.iter().map(|(name, address)| (name.clone(), address.to_string()));
         let view = Arc::new(View::new(
             Arc::clone(&metrics),
             Arc::clone(&exporters),
             Arc::clone(&ledger),
+            Arc::clone(&endpoint),
             listens.collect(),
         ));
         let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
@@ -100,7 +103,7 @@ impl App {
         let flusher = Flusher::new(&config.clickhouse, chunks, batches);
         let delivery = Delivery::new(
             delivered,
-            ClickHouse::new(&config.clickhouse)?,
+            ClickHouse::new(&config.clickhouse, endpoint)?,
             &config.clickhouse,
             backlog,
             abandoned,

@@ -48,7 +48,8 @@ fn a_good_configuration_is_shown_without_its_password() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let config = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\nworkers = 2\n\
                   [receivers.reliable]\nlisten = \"0.0.0.0:4739\"\ntransport = \"tcp\"\n\
-                  [clickhouse]\npassword = \"tide\"\n";
+                  [clickhouse]\npassword = \"tide\"\n\
+                  endpoint = [\"http://a:8123\", \"http://b:8123\"]\n";
     std::fs::write(file.path(), config).unwrap();
     let output = tidegate(&["check", "-c", file.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));

@@ -50,7 +50,7 @@ fn summary(config: &Config) -> String {
     let batch = &clickhouse.batch;
     lines.push(format!(
         "clickhouse: {} database {} as {}, schema {}",
-        clickhouse.endpoint,
+        clickhouse.endpoints.join(", else "),
         clickhouse.database,
         clickhouse.username,
         if clickhouse.manage_schema { "managed" } else { "checked" },

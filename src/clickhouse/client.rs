@@ -1,13 +1,20 @@
 //! A connection to one ClickHouse, for a thread that may wait.
 //!
-//! It owns a small runtime, so that its users are plain threads. The crate `clickhouse` does the HTTP.
+//! Its users are plain threads; a small runtime is behind it. The crate `clickhouse` does the HTTP.
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clickhouse::{Client, Compression};
+use http_body_util::Empty;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Builder, Client as HttpClient};
+use hyper_util::rt::TokioExecutor;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::config::ClickHouseConfig;
 
@@ -17,30 +24,59 @@ use super::insert::Insert;
 /// A statement that is not an insert answers within this, or the server is taken to hang.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Firewalls forget connections that say nothing for long.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Servers close idle connections, some after 3 s. An insert that meets such an end would have no answer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Body bytes handed to the HTTP client at a time; it copies none of them.
 const BODY_PART_BYTES: usize = 1 << 20;
 
 /// One ClickHouse server, one user.
 pub struct Connection {
+    endpoint: String,
     client: Client,
-    runtime: Runtime,
+    /// For what needs no user.
+    http: HttpClient<HttpConnector, Empty<Bytes>>,
+    connect_timeout: Duration,
+    runtime: Arc<Runtime>,
 }
 
 impl Connection {
-    /// A connection by the configuration; nothing is sent yet.
+    /// A connection to the first endpoint of the configuration; nothing is sent yet.
     ///
     /// # Errors
     ///
     /// The system gives no epoll instance.
     pub fn new(config: &ClickHouseConfig) -> io::Result<Self> {
-        let client = Client::default()
-            .with_url(&config.endpoint)
+        Ok(Self::to(config, &config.endpoints[0], &runtime()?))
+    }
+
+    /// A connection to one of the endpoints of the configuration.
+    pub(super) fn to(config: &ClickHouseConfig, endpoint: &str, runtime: &Arc<Runtime>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(config.connect_timeout));
+        connector.set_keepalive(Some(TCP_KEEPALIVE));
+        let client = Client::with_http_client(pool().build(connector.clone()))
+            .with_url(endpoint)
             .with_user(&config.username)
             .with_password(config.password.expose())
             .with_compression(Compression::None)
             .with_product_info("tidegate", env!("CARGO_PKG_VERSION"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { client, runtime })
+        Self {
+            endpoint: endpoint.to_owned(),
+            client,
+            http: pool().build(connector),
+            connect_timeout: config.connect_timeout,
+            runtime: Arc::clone(runtime),
+        }
+    }
+
+    /// Its URL, as the configuration has it.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// Runs a statement without a result.
@@ -109,6 +145,18 @@ impl Connection {
         })
     }
 
+    /// Asks whether the server is there, without waiting: the answer comes while the thread waits for
+    /// something else of the same runtime.
+    pub(super) fn ping(&self) -> JoinHandle<bool> {
+        let (http, limit) = (self.http.clone(), self.connect_timeout);
+        let uri = format!("{}/ping", self.endpoint.trim_end_matches('/')).parse();
+        self.runtime.spawn(async move {
+            let Ok(uri) = uri else { return false };
+            let answer = tokio::time::timeout(limit, http.get(uri)).await;
+            answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status().is_success()))
+        })
+    }
+
     fn wait<T>(
         &self,
         limit: Duration,
@@ -123,8 +171,19 @@ impl Connection {
     }
 }
 
+/// A runtime for connections: what one of them has begun goes on while another is waited for.
+pub(super) fn runtime() -> io::Result<Arc<Runtime>> {
+    Ok(Arc::new(tokio::runtime::Builder::new_current_thread().enable_all().build()?))
+}
+
+fn pool() -> Builder {
+    let mut pool = HttpClient::builder(TokioExecutor::new());
+    pool.pool_idle_timeout(IDLE_TIMEOUT);
+    pool
+}
+
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
+        f.debug_struct("Connection").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }

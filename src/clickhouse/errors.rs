@@ -29,6 +29,9 @@ pub enum ClickHouseError {
     /// Nothing came within the response timeout; the request may still be worked on.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    /// The server answers and cannot be used as it is set up; another one may.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// What to do with a batch after an error.
@@ -72,9 +75,8 @@ impl ClickHouseError {
     #[must_use]
     pub fn class(&self, moved: &ErrorsConfig) -> Class {
         let (code, message) = match self {
-            Self::Unreachable(_) | Self::NoAnswer(_) | Self::TimedOut(_) => return Class::Outage,
-            Self::Refused { code: NO_CODE, .. } => return Class::Outage,
-            Self::Refused { code, message } => (*code, message),
+            Self::Refused { code, message } if *code != NO_CODE => (*code, message),
+            _ => return Class::Outage,
         };
         if message.contains("while pushing to view") {
             return Class::BrokenView;
@@ -90,6 +92,13 @@ impl ClickHouseError {
             return if is_of_batch { Class::Data } else { Class::Retryable };
         }
         Code::find(code).map_or(Class::Unknown, |known| known.class)
+    }
+
+    /// Whether another server may do better: this one has not answered, or cannot be used. What ClickHouse
+    /// answers is about the batch or the cluster.
+    #[must_use]
+    pub fn is_of_server(&self) -> bool {
+        !matches!(self, Self::Refused { code, .. } if *code != NO_CODE)
     }
 
     /// The server's code and its name, as far as they are known.
@@ -140,6 +149,10 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
+    }
+    let cause = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    if cause.is_some_and(|cause| cause.is::<tokio::time::error::Elapsed>()) {
+        return "none within clickhouse.connect-timeout".to_owned();
     }
     error.to_string()
 }

@@ -129,6 +129,46 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// One text or a list of texts, comma-separated in the environment. Each that `parse` does not
+    /// understand is a mistake of its own.
+    pub(super) fn one_or_more<T>(
+        &self,
+        key: &str,
+        default: Vec<T>,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Vec<T> {
+        self.know(key);
+        let Some(written) = self.written(key) else {
+            return default;
+        };
+        let items: Vec<(Place, Option<T>)> = match &written.value {
+            Value::File(DeValue::Array(items)) => {
+                let parse = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().and_then(&parse);
+                items.iter().map(|item| (start(item.span()), parse(item))).collect()
+            }
+            Value::File(value) => vec![(written.place, value.as_str().and_then(parse))],
+            Value::Environment(text) => {
+                let items = text.split(',').map(|item| parse(item.trim()));
+                items.map(|item| (Place::Environment, item)).collect()
+            }
+        };
+        let name = self.name_of(key, &written.value);
+        if items.is_empty() {
+            self.document
+                .mistake(written.place, format!("{name}: is an empty list, must be {expected}"));
+        }
+        let is_list = items.len() > 1;
+        let parsed = (1..).zip(items).filter_map(|(number, (place, item))| {
+            if item.is_none() {
+                let which = if is_list { format!(", item {number}") } else { String::new() };
+                self.document.mistake(place, format!("{name}{which}: must be {expected}"));
+            }
+            item
+        });
+        parsed.collect()
+    }
+
     pub(super) fn count(&self, key: &str, default: usize, range: RangeInclusive<usize>) -> usize {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         self.read(key, default, &expected, |value| {

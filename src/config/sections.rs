@@ -1,5 +1,6 @@
 //! The sections of the file: their keys, defaults and limits.
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,8 +45,8 @@ impl OnRowError {
 /// `[clickhouse]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClickHouseConfig {
-    /// URL of the HTTP interface.
-    pub endpoint: String,
+    /// URLs of HTTP interfaces, one at least. The first one is used while it answers.
+    pub endpoints: Vec<String>,
     /// Database of the tables.
     pub database: String,
     /// User.
@@ -56,6 +57,8 @@ pub struct ClickHouseConfig {
     pub manage_schema: bool,
     /// Compress inserts with LZ4.
     pub compress_requests: bool,
+    /// How long to wait until a connection is there, of which nothing was sent then.
+    pub connect_timeout: Duration,
     /// How long to wait for the answer to an insert. Behind it the outcome is unknown and the batch is
     /// sent again.
     pub response_timeout: Duration,
@@ -162,12 +165,7 @@ fn identity(section: Section<'_>) -> Identity {
 
 fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     let config = ClickHouseConfig {
-        endpoint: section.parsed(
-            "endpoint",
-            "http://127.0.0.1:8123".to_owned(),
-            "a URL, \"http://HOST:8123\"",
-            |text| is_endpoint(text).then(|| text.to_owned()),
-        ),
+        endpoints: endpoints(&section),
         database: section.parsed("database", "tidegate".to_owned(), DATABASE_RULE, |text| {
             is_database_name(text).then(|| text.to_owned())
         }),
@@ -175,6 +173,12 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
         password: section.secret("password"),
         manage_schema: section.bool("manage-schema", true),
         compress_requests: section.bool("compress-requests", true),
+        // Linux asks at 0, 1 and 3 seconds and next at 7: two packets may be lost.
+        connect_timeout: section.duration(
+            "connect-timeout",
+            5 * SECOND,
+            Duration::from_millis(10)..=HOUR,
+        ),
         response_timeout: section.duration("response-timeout", 30 * SECOND, SECOND..=HOUR),
         batch: batch(section.section("batch")),
         retry: retry(section.section("retry")),
@@ -184,6 +188,21 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     };
     section.finish();
     config
+}
+
+fn endpoints(section: &Section<'_>) -> Vec<String> {
+    let default = vec!["http://127.0.0.1:8123".to_owned()];
+    let endpoints =
+        section.one_or_more("endpoint", default, "a URL, \"http://HOST:8123\"", |text| {
+            is_endpoint(text).then(|| text.to_owned())
+        });
+    let mut servers = HashSet::new();
+    for endpoint in &endpoints {
+        if !servers.insert(endpoint.trim_end_matches('/')) {
+            section.mistake("endpoint", format!("{endpoint} is there twice"));
+        }
+    }
+    endpoints
 }
 
 /// `http://`, a host, perhaps a port; no user, path or query, which would be left out silently.

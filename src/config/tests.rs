@@ -99,8 +99,30 @@ fn endpoints_that_cannot_work_are_refused() {
     }
     for endpoint in ["http://h", "http://h:8123", "http://[::1]:8123", "http://127.0.0.1:8123/"] {
         let text = format!("[clickhouse]\nendpoint = \"{endpoint}\"\n");
-        assert_eq!(parse(&text, &[]).expect("valid").clickhouse.endpoint, endpoint);
+        assert_eq!(parse(&text, &[]).expect("valid").clickhouse.endpoints, [endpoint]);
     }
+}
+
+#[test]
+fn endpoints_are_one_or_a_list_and_have_commas_in_the_environment() {
+    let endpoints = |text, environment: &[_]| parse(text, environment).expect("valid").clickhouse;
+    let text = "[clickhouse]\nendpoint = [\"http://a:8123\", \"http://b:8123\"]\n";
+    assert_eq!(endpoints(text, &[]).endpoints, ["http://a:8123", "http://b:8123"]);
+    let environment = [("TIDEGATE_CLICKHOUSE_ENDPOINT", "http://c:8123, http://d:8123,http://e")];
+    let expected = ["http://c:8123", "http://d:8123", "http://e"];
+    assert_eq!(endpoints(text, &environment).endpoints, expected);
+    let environment = [("TIDEGATE_CLICKHOUSE_ENDPOINT", "http://c:8123")];
+    assert_eq!(endpoints(text, &environment).endpoints, ["http://c:8123"]);
+}
+
+#[test]
+fn every_mistake_in_a_list_of_endpoints_is_said() {
+    let text = "[clickhouse]\nendpoint = [\n  \"http://a:8123\",\n  \"b:8123\",\n  9,\n  \"https://c\",\n  \
+                \"http://a:8123/\",\n]\nconnect-timeout = \"0s\"\n";
+    let empty = "[clickhouse]\nendpoint = []\n";
+    let environment = [("TIDEGATE_CLICKHOUSE_ENDPOINT", "http://a,b,,http://a")];
+    let all = [mistakes(text, &[]), mistakes(empty, &[]), mistakes(empty, &environment)];
+    insta::assert_snapshot!(all.join("\n"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(super) fn status(view: &View) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "ready": view.phase() == Phase::Ready,
         "receivers": receivers,
+        "clickhouse": {"endpoints": view.endpoint.urls(), "endpointInUse": view.endpoint.url()},
         "rows": {
             "received": books.received,
             "recovered": books.recovered,

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use hyper::{Method, StatusCode};
 
+use crate::clickhouse::EndpointInUse;
 use crate::decode::Exporters;
 use crate::sink::Ledger;
 use crate::telemetry::Metrics;
@@ -34,6 +35,8 @@ pub struct View {
     pub exporters: Arc<Exporters>,
     /// The books.
     pub ledger: Arc<Ledger>,
+    /// The ClickHouse that batches go to.
+    pub endpoint: Arc<EndpointInUse>,
     /// Name and address of each receiver.
     pub receivers: Vec<(String, String)>,
     phase: AtomicU8,
@@ -53,9 +56,11 @@ impl View {
         metrics: Arc<Metrics>,
         exporters: Arc<Exporters>,
         ledger: Arc<Ledger>,
+        endpoint: Arc<EndpointInUse>,
         receivers: Vec<(String, String)>,
     ) -> Self {
-        Self { metrics, exporters, ledger, receivers, phase: AtomicU8::new(Phase::Starting as u8) }
+        let phase = AtomicU8::new(Phase::Starting as u8);
+        Self { metrics, exporters, ledger, endpoint, receivers, phase }
     }
 
     /// Enters a phase.

@@ -1,11 +1,14 @@
 //! Where batches go. A destination sees bytes and a token, nothing of flows.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tracing::warn;
 
 use crate::clickhouse::{
-    ClickHouseError, Connection, Insert, InsertSettings, SchemaError, Views, ensure,
+    ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, SchemaError,
+    Views, ensure,
 };
 use crate::config::{ClickHouseConfig, OnRowError};
 
@@ -69,18 +72,23 @@ pub struct Fatal(pub String);
 /// Longest wait for an answer. A server that needs more for one insert is taken to hang.
 const RESPONSE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 
-/// The table `flows` of one ClickHouse.
+/// The table `flows` of the endpoint in use.
 #[derive(Debug)]
 pub struct ClickHouse {
-    connection: Connection,
+    endpoints: Endpoints,
     config: ClickHouseConfig,
     insert_flows: String,
     insert_dead_letters: String,
     /// Doubled for the next try when the answer did not come in time: the server has the whole insert to
     /// do again, and would else never be waited for.
     response_timeout: Duration,
-    /// Known when prepared.
+    /// Of the endpoint in use, when it is prepared. Each change prepares anew: a server that was away may be
+    /// another version, or empty.
     settings: Option<InsertSettings>,
+    /// An endpoint has been prepared: from now on rows wait rather than end the collector.
+    is_started: bool,
+    /// Token of the last batch. A batch that was tried may be on its endpoint in part, and stays there.
+    last_token: String,
 }
 
 impl ClickHouse {
@@ -89,9 +97,9 @@ impl ClickHouse {
     /// # Errors
     ///
     /// The system gives no epoll instance.
-    pub fn new(config: &ClickHouseConfig) -> std::io::Result<Self> {
+    pub fn new(config: &ClickHouseConfig, in_use: Arc<EndpointInUse>) -> std::io::Result<Self> {
         Ok(Self {
-            connection: Connection::new(config)?,
+            endpoints: Endpoints::new(config, in_use)?,
             insert_flows: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
             insert_dead_letters: format!(
                 "INSERT INTO `{}`.flows_dead_letter FORMAT JSONEachRow",
@@ -100,12 +108,57 @@ impl ClickHouse {
             response_timeout: config.response_timeout,
             config: config.clone(),
             settings: None,
+            is_started: false,
+            last_token: String::new(),
         })
     }
 
+    /// Sees to the schema of a server and learns which settings it knows.
+    fn settings_of(&self, server: &Connection) -> Result<InsertSettings, DeliveryError> {
+        ensure(server, &self.config)
+            .and_then(|()| Ok(InsertSettings::probe(server)?))
+            .map_err(|error| self.explain(server.endpoint(), error))
+    }
+
+    /// Uses the first endpoint again when it answers and is as it must be.
+    fn return_to_first(&mut self) {
+        if !self.endpoints.first_answers(Instant::now()) {
+            return;
+        }
+        let first = self.endpoints.first();
+        match self.settings_of(first) {
+            Ok(settings) => {
+                self.settings = Some(settings);
+                self.endpoints.use_first();
+            }
+            Err(error) => warn!(endpoint = first.endpoint(), %error,
+                "The first endpoint answers and cannot be used, another one stays in use."),
+        }
+    }
+
+    /// What a server says when it is prepared is about the server, not the batch: the next one may do. Only
+    /// what the first says at the start, or the only one, may end the collector.
+    fn pass_over(&mut self, error: DeliveryError) -> DeliveryError {
+        let is_start = !self.is_started && self.endpoints.is_first_in_use();
+        let error = match error {
+            DeliveryError::Fatal(_) if is_start || self.endpoints.is_one() => return error,
+            DeliveryError::Fatal(Fatal(reason)) => ClickHouseError::Unusable(reason),
+            DeliveryError::Try(error) if error.is_of_server() => error,
+            DeliveryError::Try(error) => ClickHouseError::Unusable(error.to_string()),
+        };
+        self.fail_over(&error);
+        error.into()
+    }
+
+    fn fail_over(&mut self, error: &ClickHouseError) {
+        if self.endpoints.fail_over(error, Instant::now()) {
+            self.settings = None;
+        }
+    }
+
     /// A start that only somebody can mend says what to do; anything else may pass.
-    fn explain(&self, error: SchemaError) -> DeliveryError {
-        let ClickHouseConfig { endpoint, username, database, manage_schema, .. } = &self.config;
+    fn explain(&self, endpoint: &str, error: SchemaError) -> DeliveryError {
+        let ClickHouseConfig { username, database, manage_schema, .. } = &self.config;
         let error = match error {
             SchemaError::ClickHouse(error) => error,
             SchemaError::Differs { .. } => {
@@ -129,16 +182,18 @@ impl ClickHouse {
 }
 
 impl Destination for ClickHouse {
-    /// Sees to the schema and learns which settings the server knows.
     fn prepare(&mut self) -> Result<(), DeliveryError> {
-        let settings = ensure(&self.connection, &self.config)
-            .and_then(|()| Ok(InsertSettings::probe(&self.connection)?))
-            .map_err(|error| self.explain(error))?;
-        self.settings = Some(settings);
+        let settings = self.settings_of(self.endpoints.in_use());
+        self.settings = Some(settings.map_err(|error| self.pass_over(error))?);
+        self.is_started = true;
         Ok(())
     }
 
     fn deliver(&mut self, batch: &Batch, views: Views) -> Result<(), DeliveryError> {
+        if self.last_token != batch.token {
+            self.last_token.clone_from(&batch.token);
+            self.return_to_first();
+        }
         let Some(settings) = &self.settings else {
             self.prepare()?;
             return self.deliver(batch, views);
@@ -153,11 +208,14 @@ impl Destination for ClickHouse {
             body: &batch.bytes,
             views,
         };
-        let outcome = self.connection.insert(&insert, self.response_timeout);
+        let outcome = self.endpoints.in_use().insert(&insert, self.response_timeout);
         self.response_timeout = match outcome {
             Err(ClickHouseError::TimedOut(waited)) => (2 * waited).min(RESPONSE_TIMEOUT_MAX),
             _ => self.config.response_timeout,
         };
+        if let Err(error) = &outcome {
+            self.fail_over(error);
+        }
         Ok(outcome?)
     }
 }

@@ -50,6 +50,12 @@ pub fn config_text(endpoint: &str, more: &str) -> String {
     )
 }
 
+/// The same with several endpoints.
+pub fn config_text_of(endpoints: &[&str], more: &str) -> String {
+    let list = format!("endpoint = {endpoints:?}\n");
+    config_text("", more).replace("endpoint = \"\"\n", &list)
+}
+
 /// Parses a configuration that is right.
 pub fn config(text: &str) -> Config {
     Config::parse(text, Path::new("test.toml"), Vec::new()).unwrap()
