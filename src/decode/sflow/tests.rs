@@ -326,7 +326,7 @@ fn counters_are_kept_for_each_interface_and_drop_events_counted() {
 #[test]
 fn one_exporter_has_a_limited_number_of_interfaces() {
     let mut bench = Bench::new();
-    let max = u32::try_from(crate::decode::interfaces::INTERFACES_PER_EXPORTER_MAX).unwrap();
+    let max = u32::try_from(crate::decode::interfaces::INTERFACES_MAX.of_one).unwrap();
     let refused: u64 = (1..=max + 5)
         .map(|if_index| bench.decode(&datagram(&[counter_sample(if_index, 1)])))
         .map(|tally| tally.dropped(DropReason::InterfaceLimit).count)
