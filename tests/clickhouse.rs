@@ -137,6 +137,27 @@ fn elements_without_a_column_are_read_back_row_by_row() {
     assert_eq!(rows, expected);
 }
 
+/// A receiver keeps elements without a column, but no record has a value of them.
+#[test]
+fn a_block_in_which_every_map_is_empty_is_stored() {
+    let server = clickhouse();
+    let text = config_text(&server.http_url(), "")
+        .replace("[management]", "keep-unknown-elements = true\n[management]");
+    let app = App::start(&config(&text)).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // octetDeltaCount, userName
+    let fields = [Field::new(1, 1), Field::new(371, u16::MAX)];
+    let export_time_s = u32::try_from(UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let header = IpfixHeader { export_time_s, sequence: 0, domain_id: 0 };
+    let message = MessageBuilder::ipfix(header).template(300, &fields);
+    let message = message.data_set(300, &[[1, 0], [2, 0]]).finish();
+    socket.send_to(&message, target(&app)).unwrap();
+    wait_until("all is received", || app.view().ledger.books().received == 2);
+    assert_eq!(app.stop().books.stored, 2);
+    let rows = server.query("SELECT bytes, extra FROM tidegate.flows ORDER BY bytes FORMAT TSV");
+    assert_eq!(rows.unwrap(), "1\t{}\n2\t{}\n");
+}
+
 #[test]
 fn a_column_of_a_later_version_is_added() {
     let server = clickhouse();

@@ -5,11 +5,16 @@ pub mod native;
 #[path = "../../tests/hostile/trial.rs"]
 pub mod trial;
 
-use trial::Trial;
+use std::time::Duration;
 
-/// Sends the datagrams of an input to a decoder, each with one of these version words.
+use trial::{CONNECTED, Trial};
+
+/// Sends the datagrams of an input to a decoder, each with one of these version words. How the receiver is
+/// configured and whether it is a connection depends on the length of the input.
 pub fn decode(input: &[u8], versions: &[&[u8]]) {
-    let mut trial = Trial::new(input.len() % 2 == 1);
+    let has_bit = |bit: u32| input.len() >> bit & 1 == 1;
+    let mut trial = Trial::new(has_bit(0), has_bit(1));
+    let most = if has_bit(2) { CONNECTED } else { 0 };
     for (number, datagram) in datagrams(input).enumerate() {
         let mut payload = datagram.to_vec();
         let choice = payload.get(1).map_or(0, |&byte| usize::from(byte / 3) % versions.len());
@@ -18,7 +23,12 @@ pub fn decode(input: &[u8], versions: &[&[u8]]) {
         let length = version.len().min(payload.len());
         payload[..length].copy_from_slice(&version[..length]);
         // Mostly one exporter, so that templates and data meet.
-        trial.decode(usize::from(number % 8 == 7), &payload);
+        trial.decode(if number % 8 == 7 { 1 } else { most }, &payload);
+        match number % 32 {
+            15 => trial.wait(Duration::from_secs(700)),
+            31 => trial.wait(Duration::from_secs(25 * 3_600)),
+            _ => {}
+        }
     }
     trial.restart();
     trial.finish();

@@ -9,6 +9,9 @@ use crate::flow::{CHUNK_ROWS_MAX, Chunk, Column, Kind};
 
 use super::{frames, native};
 
+/// Rows of a chunk when the batch has more keys of maps than a chunk has indices: a row has up to 64 entries.
+const ROWS_OF_MANY_KEYS_MAX: usize = u16::MAX as usize / 64;
+
 /// The rows of a batch.
 #[derive(Debug)]
 pub struct Block {
@@ -69,8 +72,17 @@ impl Block {
     /// Some of its rows, as chunks in their order.
     #[must_use]
     pub fn chunks(&self, rows: Range<usize>) -> Vec<Chunk> {
-        let starts = rows.clone().step_by(CHUNK_ROWS_MAX);
-        starts.map(|start| self.chunk(start..rows.end.min(start + CHUNK_ROWS_MAX))).collect()
+        let rows_max = if self.has_many_keys() { ROWS_OF_MANY_KEYS_MAX } else { CHUNK_ROWS_MAX };
+        let starts = rows.clone().step_by(rows_max);
+        starts.map(|start| self.chunk(start..rows.end.min(start + rows_max))).collect()
+    }
+
+    fn has_many_keys(&self) -> bool {
+        let keys = |(_, values): &(Column, Values)| match values {
+            Values::Maps { keys, .. } => keys.dictionary.len(),
+            _ => 0,
+        };
+        self.columns.iter().map(keys).any(|keys| keys > usize::from(u16::MAX))
     }
 
     fn chunk(&self, rows: Range<usize>) -> Chunk {
@@ -105,11 +117,14 @@ impl Values {
             Self::Maps { ends, keys, values } => {
                 let spans = rows.clone().map(|row| span(ends, row));
                 let entries = spans.flat_map(|span| keys.slice(span));
-                let indices: Vec<_> = entries.map(|key| chunk.intern(column, key)).collect();
+                let indices: Vec<_> = entries.map(|key| chunk.intern_key(column, key)).collect();
                 let first = span(ends, rows.start).start;
                 chunk.put_maps(column, count, |row, map| {
                     for entry in span(ends, rows.start + row) {
-                        map.put(indices[entry - first], &values[entry]);
+                        // No decoder writes a row with so many entries that a key has no index.
+                        if let Some(key) = indices[entry - first] {
+                            map.put(key, &values[entry]);
+                        }
                     }
                 });
             }
@@ -203,7 +218,8 @@ fn read_values(column: Column, rows: usize, reader: &mut Reader<'_>) -> Option<V
             read_keys_version(reader)?;
             let ends = reader.ends(rows)?;
             let count = ends.last().copied().unwrap_or(0);
-            let keys = read_dictionary(count, reader)?;
+            let none = Texts { dictionary: Vec::new(), indices: Vec::new() };
+            let keys = if count == 0 { none } else { read_dictionary(count, reader)? };
             Values::Maps { ends, keys, values: reader.texts(count)? }
         }
         _ => Values::Fixed(reader.take(rows.checked_mul(column.width_bytes())?)?.to_vec()),
@@ -262,7 +278,8 @@ mod tests {
         let lists: Vec<Vec<u32>> =
             (0..rows).map(|row| (0..u32::try_from(row % 4).unwrap()).collect()).collect();
         chunk.put_lists(Column::MplsLabels, lists.iter().map(Vec::as_slice));
-        let keys = ["userName", "999999/7"].map(|key| chunk.intern(Column::Extra, key));
+        let keys =
+            ["userName", "999999/7"].map(|key| chunk.intern_key(Column::Extra, key).unwrap());
         chunk.put_maps(Column::Extra, rows, |row, map| {
             for key in keys.iter().take(row % 3) {
                 map.put(*key, &format!("value {row}"));
@@ -290,6 +307,34 @@ mod tests {
                 assert_eq!(json(&block.chunks(range.clone())), expected[range]);
             }
         }
+    }
+
+    #[test]
+    fn a_batch_in_which_every_map_is_empty_comes_back() {
+        let mut empty = Chunk::default();
+        empty.put_maps(Column::Extra, 2, |_, _| {});
+        empty.set(Column::Bytes, 2, 1, 7_u64.to_le_bytes());
+        empty.finish(2);
+        let block = Block::decode(&encode_batch(&[empty], Method::None)).unwrap();
+        assert_eq!(json(&block.chunks(0..2))[1]["bytes"], 7);
+    }
+
+    /// Each chunk has as many keys as it may, and all of one differ from those of the other.
+    #[test]
+    fn a_batch_with_more_keys_than_a_chunk_has_comes_back() {
+        let chunks = [0, 70_000].map(|first| {
+            let mut chunk = Chunk::default();
+            let keys = (first..first + 64 * 1_000).map(|number: u32| number.to_string());
+            let keys = keys.map(|key| chunk.intern_key(Column::Extra, &key).unwrap());
+            let keys: Vec<u16> = keys.collect();
+            chunk.put_maps(Column::Extra, 1_000, |row, map| {
+                keys[64 * row..][..64].iter().for_each(|key| map.put(*key, "value"));
+            });
+            chunk.finish(1_000);
+            chunk
+        });
+        let block = Block::decode(&encode_batch(&chunks, Method::None)).unwrap();
+        assert_eq!(json(&block.chunks(0..2_000)), json(&chunks));
     }
 
     #[test]

@@ -57,7 +57,10 @@ fn put_maps(column: Column, chunks: &[Chunk], out: &mut Vec<u8>) {
     put_keys_version(out);
     put_ends(column, chunks, out);
     let keys = |chunk: &Chunk| chunk.items(column).len() / 2;
-    put_low_cardinality(column, chunks, Chunk::items, keys, out);
+    // Of no keys there is no dictionary either: the server takes one for what comes behind the column.
+    if chunks.iter().any(|chunk| keys(chunk) > 0) {
+        put_low_cardinality(column, chunks, Chunk::items, keys, out);
+    }
     chunks.iter().for_each(|chunk| out.extend_from_slice(chunk.values(column)));
 }
 

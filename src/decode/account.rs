@@ -1,15 +1,17 @@
 //! The account of one exporter: what it sent and what became of it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 
+use super::limit::Limit;
 use super::tally::{Protocol, Tally};
 
 /// Rates are those of the last whole window. Long enough to smooth exporters that send in bursts, short
 /// enough to see a change while one looks.
 const WINDOW_MS: i64 = 10_000;
 
-/// Domains that an account lists. A chassis has one for each line card or VRF.
-const DOMAINS_MAX: usize = 1_024;
+/// Domains that accounts list. A chassis has one for each line card or VRF; those of all exporters take some MiB.
+const DOMAINS_MAX: Limit = Limit { of_one: 1_024, in_all: 131_072 };
 
 /// What one exporter sent and what became of it.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +24,8 @@ pub struct Account {
     pub bytes: u64,
     /// Datagrams of each protocol, by [`Protocol`].
     pub by_protocol: [u64; Protocol::ALL.len()],
-    /// Protocol and observation domain, source id or sub-agent of its messages; the first 1,024 that came.
+    /// Protocol and observation domain, source id or sub-agent of its messages; the first 1,024 that came,
+    /// while all exporters together have fewer than 131,072.
     pub domains: BTreeSet<(Protocol, u32)>,
     /// Everything that decoding them gave.
     pub tally: Tally,
@@ -63,7 +66,8 @@ struct Rates {
 }
 
 impl Account {
-    pub(super) fn add(&mut self, entry: &Received<'_>) {
+    /// Adds a datagram; `domains_in_all` is how many domains all accounts list.
+    pub(super) fn add(&mut self, entry: &Received<'_>, domains_in_all: &AtomicUsize) {
         if self.datagrams == 0 {
             self.first_seen_ms = entry.received_ms;
         }
@@ -73,7 +77,8 @@ impl Account {
             self.by_protocol[protocol as usize] += 1;
         }
         if let Some(domain) = entry.domain
-            && (self.domains.len() < DOMAINS_MAX || self.domains.contains(&domain))
+            && !self.domains.contains(&domain)
+            && DOMAINS_MAX.add_one(self.domains.len(), domains_in_all)
         {
             self.domains.insert(domain);
         }
@@ -118,20 +123,36 @@ impl Rates {
 mod tests {
     use super::*;
 
+    fn received(received_ms: i64, domain_id: u32, tally: &Tally) -> Received<'_> {
+        Received {
+            received_ms,
+            bytes: 100,
+            protocol: Some(Protocol::Ipfix),
+            domain: Some((Protocol::Ipfix, domain_id)),
+            clock_skew_ms: Some(5),
+            tally,
+        }
+    }
+
+    #[test]
+    fn an_account_lists_a_limited_number_of_domains_and_so_do_all() {
+        let (tally, in_all) = (Tally::default(), AtomicUsize::new(0));
+        let mut accounts = vec![Account::default(); 130];
+        for account in &mut accounts {
+            (0..1_030).for_each(|domain| account.add(&received(0, domain, &tally), &in_all));
+        }
+        assert_eq!(accounts[0].domains.len(), DOMAINS_MAX.of_one);
+        let listed: usize = accounts.iter().map(|account| account.domains.len()).sum();
+        assert_eq!((listed, in_all.into_inner()), (DOMAINS_MAX.in_all, DOMAINS_MAX.in_all));
+        assert_eq!(accounts[129].datagrams, 1_030, "counted all the same");
+    }
+
     #[test]
     fn rates_are_those_of_the_last_whole_window() {
         let mut account = Account::default();
         let tally = Tally::default();
-        let mut add = |received_ms| {
-            account.add(&Received {
-                received_ms,
-                bytes: 100,
-                protocol: Some(Protocol::Ipfix),
-                domain: Some((Protocol::Ipfix, 7)),
-                clock_skew_ms: Some(5),
-                tally: &tally,
-            });
-        };
+        let in_all = AtomicUsize::new(0);
+        let mut add = |received_ms| account.add(&received(received_ms, 7, &tally), &in_all);
         (0..20).for_each(|nth| add(100_000 + nth * 500));
         assert_eq!(account.per_second(109_999).datagrams, 0.0);
         let rate = PerSecond { datagrams: 2.0, bytes: 200.0, flows: 0.0 };

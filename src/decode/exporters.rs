@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::account::{Account, Received};
 use super::interfaces::{Interface, Interfaces};
-use super::options::Announced;
+use super::options::{Announced, AnnouncedInAll};
 use super::rates::AnnouncedRate;
 use super::session::{Session, SessionCounts};
 use super::tally::{Protocol, Tally};
@@ -34,6 +34,8 @@ pub struct Exporter {
     address_text: String,
     /// Uncontended but for exporters that several sockets share, and the management server's reads.
     account: Mutex<Account>,
+    /// How many domains all accounts list.
+    listed_domains_in_all: Arc<AtomicUsize>,
     last_seen_ms: AtomicI64,
     /// It made room for another: readers that still know it must look again.
     is_forgotten: AtomicBool,
@@ -70,10 +72,9 @@ struct InAll {
     waiting: WaitingCounts,
     /// Interfaces of sFlow counter samples.
     interfaces: Arc<AtomicUsize>,
-    /// What was announced newly, changed or withdrawn; grows.
-    changes: Arc<AtomicU64>,
-    /// Bytes of names.
-    name_bytes: Arc<AtomicUsize>,
+    announced: AnnouncedInAll,
+    /// Observation domains that accounts list.
+    listed_domains: Arc<AtomicUsize>,
 }
 
 /// All exporters of the process.
@@ -205,7 +206,7 @@ impl Exporters {
     /// Grows with every template, sampling rate and start time that is new, has changed or is gone.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        self.in_all.changes.load(Ordering::Relaxed)
+        self.in_all.announced.changes.load(Ordering::Relaxed)
     }
 
     /// Those that state is kept for.
@@ -227,7 +228,7 @@ impl Exporter {
             templates: TemplateCounts {
                 of_exporter: Arc::default(),
                 fields_in_all: Arc::clone(&in_all.fields),
-                changes: Arc::clone(&in_all.changes),
+                changes: Arc::clone(&in_all.announced.changes),
             },
             waiting: in_all.waiting.of_new_exporter(),
             domains_in_all: Arc::clone(&in_all.domains),
@@ -237,12 +238,13 @@ impl Exporter {
             address,
             address_text: address.to_string(),
             account: Mutex::default(),
+            listed_domains_in_all: Arc::clone(&in_all.listed_domains),
             last_seen_ms: AtomicI64::new(0),
             is_forgotten: AtomicBool::new(false),
             datagrams: Arc::new(Session::new(counts.clone())),
             counts,
             connections: Arc::default(),
-            announced: Announced::new(&in_all.changes, &in_all.name_bytes),
+            announced: Announced::new(&in_all.announced),
             interfaces: Interfaces::new(Arc::clone(&in_all.interfaces)),
         }
     }
@@ -343,7 +345,7 @@ impl Exporter {
     /// Adds one datagram to its account.
     pub(super) fn note(&self, entry: &Received<'_>) {
         self.last_seen_ms.store(entry.received_ms, Ordering::Relaxed);
-        self.lock_account().add(entry);
+        self.lock_account().add(entry, &self.listed_domains_in_all);
     }
 
     /// Adds what became of earlier datagrams.
@@ -366,5 +368,13 @@ impl Exporter {
 
     fn lock_account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What makes room for another takes the domains that its account lists with it.
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let listed = self.lock_account().domains.len();
+        self.listed_domains_in_all.fetch_sub(listed, Ordering::Relaxed);
     }
 }

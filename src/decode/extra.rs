@@ -52,11 +52,13 @@ impl Extra {
         if self.entries.is_empty() {
             return 0;
         }
-        let keys = self.entries.iter().map(|entry| chunk.intern(Column::Extra, &entry.name));
-        let keys: Vec<u16> = keys.collect();
+        let keys = self.entries.iter().map(|entry| chunk.intern_key(Column::Extra, &entry.name));
+        let keys: Vec<Option<u16>> = keys.collect();
+        let without_key = keys.iter().filter(|key| key.is_none()).count() as u64;
         let mut text = String::new();
         chunk.put_maps(Column::Extra, records.count(), |record, map| {
-            for (entry, &key) in self.entries.iter().zip(&keys) {
+            for (entry, key) in self.entries.iter().zip(&keys) {
+                let Some(key) = *key else { continue };
                 text.clear();
                 entry.show(records.value(record, entry.place), &mut text);
                 if !text.is_empty() {
@@ -64,7 +66,7 @@ impl Extra {
                 }
             }
         });
-        self.left_out * records.count() as u64
+        (self.left_out + without_key) * records.count() as u64
     }
 }
 

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Interfaces of one exporter. A large chassis has some thousands, logical ones included.
-pub(super) const INTERFACES_PER_EXPORTER_MAX: usize = 4_096;
+use super::limit::Limit;
 
-/// Interfaces of all exporters, about 50 MiB: spoofed exporters must not fill the memory.
-const INTERFACES_MAX: usize = 262_144;
+/// Interfaces. A large chassis has some thousands, logical ones included; those of all exporters take about
+/// 50 MiB.
+pub(super) const INTERFACES_MAX: Limit = Limit { of_one: 4_096, in_all: 262_144 };
 
 /// What tells an interface from the others of an exporter.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -84,16 +84,11 @@ impl Interfaces {
         received_ms: i64,
     ) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains_key(&key) {
-            let is_full = known.len() >= INTERFACES_PER_EXPORTER_MAX
-                || self.total.load(Ordering::Relaxed) >= INTERFACES_MAX;
-            if is_full {
-                return false;
-            }
-            self.total.fetch_add(1, Ordering::Relaxed);
+        let has_room = known.contains_key(&key) || INTERFACES_MAX.add_one(known.len(), &self.total);
+        if has_room {
+            known.insert(key, (counters, received_ms));
         }
-        known.insert(key, (counters, received_ms));
-        true
+        has_room
     }
 
     pub(super) fn count(&self) -> usize {

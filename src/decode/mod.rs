@@ -15,6 +15,7 @@ mod interface_names;
 mod interfaces;
 mod ipfix;
 mod labels;
+mod limit;
 mod message;
 mod names;
 mod netflow_fixed;

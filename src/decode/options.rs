@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::limit::Limit;
 use super::names::{Names, NamesReader};
 use super::rates::{Rate, RateKey, SamplingRates};
 use super::records::{Place, Records, Shape};
@@ -14,8 +15,9 @@ use super::sampling::SamplingFields;
 use super::statistics::{Statistics, StatisticsReader};
 use super::template::Field;
 
-/// Observation domains of one exporter whose start is kept; as many as may have templates.
-const DOMAINS_MAX: usize = 1_024;
+/// Observation domains whose start is kept; as many as may have templates. Those of all exporters take about
+/// 8 MiB.
+const BOOTS_MAX: Limit = Limit { of_one: 1_024, in_all: 131_072 };
 
 /// What is announced unchanged is written down again after this, so that most refreshes copy nothing.
 pub(super) const REFRESH_MS: i64 = 60_000;
@@ -41,21 +43,40 @@ pub(super) struct Announced {
 pub(super) struct BootTimes {
     boots: RwLock<HashMap<u32, Boot>>,
     changes: Arc<AtomicU64>,
+    /// Starts of all exporters, against [`BOOTS_MAX`].
+    in_all: Arc<AtomicUsize>,
+}
+
+/// What all exporters together announced, against limits that spoofers cannot raise.
+#[derive(Debug, Default)]
+pub(super) struct AnnouncedInAll {
+    /// What was announced newly, changed or withdrawn; grows.
+    pub(super) changes: Arc<AtomicU64>,
+    rates: Arc<AtomicUsize>,
+    boots: Arc<AtomicUsize>,
+    /// Bytes.
+    names: Arc<AtomicUsize>,
+    statistics: Arc<AtomicUsize>,
 }
 
 impl Announced {
-    /// Nothing announced; what will be is counted in `changes`, and the bytes of names in `name_bytes`.
-    pub(super) fn new(changes: &Arc<AtomicU64>, name_bytes: &Arc<AtomicUsize>) -> Self {
+    /// Nothing announced; what will be is counted in `in_all`.
+    pub(super) fn new(in_all: &AnnouncedInAll) -> Self {
+        let changes = || Arc::clone(&in_all.changes);
         Self {
-            rates: SamplingRates::new(Arc::clone(changes)),
-            boots: BootTimes { changes: Arc::clone(changes), ..BootTimes::default() },
-            names: Names::new(Arc::clone(name_bytes)),
-            statistics: Statistics::default(),
+            rates: SamplingRates::new(changes(), Arc::clone(&in_all.rates)),
+            boots: BootTimes::new(changes(), Arc::clone(&in_all.boots)),
+            names: Names::new(Arc::clone(&in_all.names)),
+            statistics: Statistics::new(Arc::clone(&in_all.statistics)),
         }
     }
 }
 
 impl BootTimes {
+    fn new(changes: Arc<AtomicU64>, in_all: Arc<AtomicUsize>) -> Self {
+        Self { boots: RwLock::default(), changes, in_all }
+    }
+
     pub(super) fn of_domain(&self, domain_id: u32) -> Option<i64> {
         self.get(domain_id).map(|boot| boot.boot_ms)
     }
@@ -78,7 +99,8 @@ impl BootTimes {
             return true;
         }
         let mut boots = self.boots.write().unwrap_or_else(PoisonError::into_inner);
-        let has_room = boots.len() < DOMAINS_MAX || boots.contains_key(&domain_id);
+        let has_room =
+            boots.contains_key(&domain_id) || BOOTS_MAX.add_one(boots.len(), &self.in_all);
         if has_room {
             boots.insert(domain_id, boot);
         }
@@ -86,6 +108,14 @@ impl BootTimes {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
         has_room
+    }
+}
+
+/// An exporter that makes room for another takes its starts with it.
+impl Drop for BootTimes {
+    fn drop(&mut self) {
+        let boots = self.boots.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.in_all.fetch_sub(boots.len(), Ordering::Relaxed);
     }
 }
 
@@ -152,4 +182,23 @@ pub(super) fn boot_place(fields: &[Field], places: &[Place]) -> Option<Place> {
 /// Big-endian, up to 8 bytes.
 pub(super) fn unsigned(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_limited_for_one_exporter_and_for_all_and_end_with_theirs() {
+        let in_all = Arc::default();
+        let new = |_| BootTimes::new(Arc::default(), Arc::clone(&in_all));
+        let exporters: Vec<_> = (0..130).map(new).collect();
+        let learn = |it: &BootTimes| (0..1_030).filter(|&domain| it.learn(domain, 1, 0)).count();
+        let learned: Vec<_> = exporters.iter().map(learn).collect();
+        assert_eq!(learned[0], BOOTS_MAX.of_one);
+        assert_eq!(learned.iter().sum::<usize>(), BOOTS_MAX.in_all);
+        assert!(exporters[0].learn(0, 2, 0), "known");
+        drop(exporters);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
+    }
 }

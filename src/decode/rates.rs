@@ -5,14 +5,15 @@
 //! traffic for ever.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::limit::Limit;
 use super::options::REFRESH_MS;
 use super::sampling::{Algorithm, Sampling};
 
-/// Rates of one exporter. A chassis announces one for each sampler and line card.
-const RATES_MAX: usize = 512;
+/// Rates. A chassis announces one for each sampler and line card; those of all exporters take about 16 MiB.
+const RATES_MAX: Limit = Limit { of_one: 512, in_all: 262_144 };
 
 /// A rate counts for this long after it was announced. Devices announce at least every 30 minutes.
 const AGE_MAX_MS: i64 = 3_600_000;
@@ -65,6 +66,8 @@ type Rates = BTreeMap<RateKey, Rate>;
 pub(super) struct SamplingRates {
     rates: RwLock<Arc<Rates>>,
     changes: Arc<AtomicU64>,
+    /// Rates of all exporters, against [`RATES_MAX`].
+    in_all: Arc<AtomicUsize>,
 }
 
 /// The rates at one moment, for the records of one message.
@@ -76,9 +79,9 @@ pub(super) struct RateLookup {
 }
 
 impl SamplingRates {
-    /// No rates; what comes is counted in `changes`.
-    pub(super) fn new(changes: Arc<AtomicU64>) -> Self {
-        Self { rates: RwLock::default(), changes }
+    /// No rates; what comes is counted in `changes`, and how many there are in `in_all`.
+    pub(super) fn new(changes: Arc<AtomicU64>, in_all: Arc<AtomicUsize>) -> Self {
+        Self { rates: RwLock::default(), changes, in_all }
     }
 
     pub(super) fn lookup(&self, domain_id: u32, now_ms: i64) -> RateLookup {
@@ -108,14 +111,13 @@ impl SamplingRates {
         let mut shared = self.rates.write().unwrap_or_else(PoisonError::into_inner);
         let rates = Arc::make_mut(&mut shared);
         if rate.interval == 0.0 {
-            rates.remove(&key);
+            if rates.remove(&key).is_some() {
+                self.in_all.fetch_sub(1, Ordering::Relaxed);
+            }
             self.changes.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        if rates.len() >= RATES_MAX && !rates.contains_key(&key) {
-            rates.retain(|_, rate| rate.is_current(now_ms));
-        }
-        let has_room = rates.len() < RATES_MAX || rates.contains_key(&key);
+        let has_room = rates.contains_key(&key) || self.make_room(rates, now_ms);
         if has_room {
             rates.insert(key, rate);
         }
@@ -123,6 +125,24 @@ impl SamplingRates {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
         has_room
+    }
+
+    /// Counts one more, for which those that expired may give way.
+    fn make_room(&self, rates: &mut Rates, now_ms: i64) -> bool {
+        let add_one = |rates: &Rates| RATES_MAX.add_one(rates.len(), &self.in_all);
+        add_one(rates) || {
+            let before = rates.len();
+            rates.retain(|_, rate| rate.is_current(now_ms));
+            self.in_all.fetch_sub(before - rates.len(), Ordering::Relaxed);
+            add_one(rates)
+        }
+    }
+}
+
+/// An exporter that makes room for another takes its rates with it.
+impl Drop for SamplingRates {
+    fn drop(&mut self) {
+        self.in_all.fetch_sub(self.current().len(), Ordering::Relaxed);
     }
 }
 
@@ -257,7 +277,28 @@ mod tests {
     #[test]
     fn an_exporter_has_a_limited_number_of_rates() {
         let rates = SamplingRates::default();
-        let learned = (0..RATES_MAX as u64 + 3).filter(|&id| rates.learn(key(1, id), rate(2.0, 0)));
-        assert_eq!(learned.count(), RATES_MAX);
+        let learned = (0..515).filter(|&id| rates.learn(key(1, id), rate(2.0, 0)));
+        assert_eq!(learned.count(), RATES_MAX.of_one);
+        assert!(rates.learn(key(1, 0), rate(3.0, 0)), "known");
+        assert!(rates.learn(key(2, 0), rate(2.0, AGE_MAX_MS)), "the others have expired");
+        assert_eq!(rates.in_all.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn all_exporters_have_a_limited_number_of_rates_which_ends_with_them() {
+        let in_all = Arc::default();
+        let new = |_| SamplingRates::new(Arc::default(), Arc::clone(&in_all));
+        let exporters: Vec<_> = (0..514).map(new).collect();
+        let ids = || (0..512).map(|id| key(1, id));
+        let learn = |exporter: &SamplingRates| {
+            ids().filter(|&key| exporter.learn(key, rate(2.0, 0))).count()
+        };
+        let learned: usize = exporters.iter().map(learn).sum();
+        assert_eq!(learned, RATES_MAX.in_all);
+        assert!(!exporters[513].learn(key(1, 1), rate(2.0, 0)));
+        exporters[0].learn(key(1, 1), rate(0.0, 0));
+        assert!(exporters[513].learn(key(1, 1), rate(2.0, 0)), "one was taken back");
+        drop(exporters);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
     }
 }

@@ -10,20 +10,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::exporters::SequenceKey;
+use super::limit::Limit;
 use super::sequence::{Observed, Sequence};
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
 use super::waiting::WaitingCounts;
 
-/// Observation domains of one session. A chassis has one per line card or VRF.
-const DOMAINS_PER_SESSION_MAX: usize = 1_024;
+/// Observation domains of a session: a chassis has one per line card or VRF. Of all sessions, about 40 MiB
+/// without their templates: 10,000 exporters with ten each.
+const DOMAINS_MAX: Limit = Limit { of_one: 1_024, in_all: 131_072 };
 
-/// Observation domains of all sessions, about 40 MiB without their templates: 10,000 exporters with ten each.
-/// Without it spoofers could have [`DOMAINS_PER_SESSION_MAX`] of thousands of exporters, some GiB.
-const DOMAINS_IN_ALL_MAX: usize = 131_072;
-
-/// Sequences of all sessions that are watched; each takes up to 1 KiB while there are gaps.
-const SEQUENCES_IN_ALL_MAX: usize = 131_072;
+/// Sequences that are watched, as many; each takes up to 1 KiB while there are gaps.
+const SEQUENCES_MAX: Limit = DOMAINS_MAX;
 
 /// What one session announced and how far it is.
 #[derive(Debug)]
@@ -38,9 +36,9 @@ pub(super) struct Session {
 pub(super) struct SessionCounts {
     pub(super) templates: TemplateCounts,
     pub(super) waiting: WaitingCounts,
-    /// Against [`DOMAINS_IN_ALL_MAX`].
+    /// Against [`DOMAINS_MAX`].
     pub(super) domains_in_all: Arc<AtomicUsize>,
-    /// Against [`SEQUENCES_IN_ALL_MAX`].
+    /// Against [`SEQUENCES_MAX`].
     pub(super) sequences_in_all: Arc<AtomicUsize>,
 }
 
@@ -58,8 +56,7 @@ impl Session {
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
         let in_all = &self.counts.sequences_in_all;
-        if !sequences.contains_key(&key) && !add_one(sequences.len(), in_all, SEQUENCES_IN_ALL_MAX)
-        {
+        if !sequences.contains_key(&key) && !SEQUENCES_MAX.add_one(sequences.len(), in_all) {
             return Observed::default();
         }
         sequences.entry(key).or_default().note(number, units)
@@ -103,7 +100,7 @@ impl Session {
         let key = (protocol, domain_id);
         let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
         let in_all = &self.counts.domains_in_all;
-        if !known.contains_key(&key) && !add_one(known.len(), in_all, DOMAINS_IN_ALL_MAX) {
+        if !known.contains_key(&key) && !DOMAINS_MAX.add_one(known.len(), in_all) {
             return None;
         }
         let SessionCounts { templates, waiting, .. } = &self.counts;
@@ -122,15 +119,6 @@ impl Drop for Session {
     }
 }
 
-/// Counts one more domain or sequence of a session that has `known`, if there is room for it.
-fn add_one(known: usize, in_all: &AtomicUsize, in_all_max: usize) -> bool {
-    let has_room = known < DOMAINS_PER_SESSION_MAX && in_all.load(Ordering::Relaxed) < in_all_max;
-    if has_room {
-        in_all.fetch_add(1, Ordering::Relaxed);
-    }
-    has_room
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,8 +133,8 @@ mod tests {
             made += usize::from(session.new_templates(Protocol::Ipfix, domain_id).is_some());
             session.note_sequence(key(domain_id), 1, Some(1));
         }
-        assert_eq!(made, DOMAINS_IN_ALL_MAX);
-        assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), SEQUENCES_IN_ALL_MAX);
+        assert_eq!(made, DOMAINS_MAX.in_all);
+        assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), SEQUENCES_MAX.in_all);
         assert!(sessions[129].new_templates(Protocol::Ipfix, 1).is_none());
         assert!(sessions[0].new_templates(Protocol::Ipfix, 1).is_some(), "known");
         drop(sessions);

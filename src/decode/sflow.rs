@@ -17,7 +17,7 @@ use super::clock::Timing;
 use super::exporters::SequenceKey;
 use super::message::MessageReader;
 use super::sampling::Sampling;
-use super::tally::{DropReason, Protocol};
+use super::tally::{DropReason, Protocol, Tally};
 use super::wire::Wire;
 
 use self::flow_sample::Sample;
@@ -98,9 +98,11 @@ pub(super) fn decode(payload: &[u8], reader: &mut MessageReader<'_>) {
     write_flows(agent, header.sub_agent, reader);
 }
 
-/// A sample that cannot be decoded costs that sample.
+/// A sample that cannot be decoded costs that sample. Bytes of its records that were dropped before are not
+/// counted again.
 fn read_sample(format: u32, sample: &[u8], source: (IpAddr, u32), reader: &mut MessageReader<'_>) {
     let tally = &mut *reader.output.tally;
+    let before = dropped_record_bytes(tally);
     let read = match format {
         format::FLOW_SAMPLE => {
             flow_sample::read(sample, Form::Compact, &mut reader.sflow.samples, tally)
@@ -119,8 +121,16 @@ fn read_sample(format: u32, sample: &[u8], source: (IpAddr, u32), reader: &mut M
         _ => Err(DropReason::UnknownSample),
     };
     if let Err(reason) = read {
-        reader.output.tally.drop(reason, sample.len());
+        let tally = &mut *reader.output.tally;
+        let counted = usize::try_from(dropped_record_bytes(tally) - before).unwrap_or(usize::MAX);
+        tally.drop(reason, sample.len().saturating_sub(counted));
     }
+}
+
+/// Bytes of records that were dropped without their samples.
+fn dropped_record_bytes(tally: &Tally) -> u64 {
+    let bytes = |reason| tally.dropped(reason).bytes;
+    bytes(DropReason::BadRecord) + bytes(DropReason::InterfaceLimit)
 }
 
 fn write_flows(agent: IpAddr, sub_agent: u32, reader: &mut MessageReader<'_>) {

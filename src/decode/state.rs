@@ -162,11 +162,13 @@ impl SavedExporter {
             let templates = SavedTemplate::all_of(&templates);
             (!templates.is_empty()).then_some(SavedDomain { protocol, domain_id, templates })
         };
+        let mut boots = exporter.announced.boots.list();
+        boots.retain_mut(|(_, boot)| is_current(&mut boot.seen_ms, now_ms));
         Self {
             address: exporter.address(),
             last_seen_ms: exporter.last_seen_ms(),
             domains: exporter.datagrams().domains().into_iter().filter_map(domain).collect(),
-            boots: exporter.announced.boots.list(),
+            boots,
             rates: exporter.announced.rates.list(now_ms),
         }
     }

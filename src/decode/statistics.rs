@@ -2,14 +2,17 @@
 //! send (RFC 5102 section 5.3). Its last word on each is kept, for the management API.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::limit::Limit;
 use super::options::unsigned;
 use super::records::{Place, Records};
 use super::template::Field;
 
-/// Numbers of one exporter; a thousand domains with all of them would be 9,000.
-const STATISTICS_MAX: usize = 4_096;
+/// Numbers. A thousand domains of an exporter with all of them would be 9,000; those of all exporters take
+/// about 10 MiB.
+const STATISTICS_MAX: Limit = Limit { of_one: 4_096, in_all: 262_144 };
 
 /// The elements, by IANA's number, and the names that the management API gives them.
 const ELEMENTS: [(u16, &str); 9] = [
@@ -26,14 +29,23 @@ const ELEMENTS: [(u16, &str); 9] = [
 
 /// The numbers of one exporter, by observation domain and index in [`ELEMENTS`].
 #[derive(Debug, Default)]
-pub(super) struct Statistics(Mutex<BTreeMap<(u32, usize), u64>>);
+pub(super) struct Statistics {
+    known: Mutex<BTreeMap<(u32, usize), u64>>,
+    /// Numbers of all exporters, against [`STATISTICS_MAX`].
+    in_all: Arc<AtomicUsize>,
+}
 
 impl Statistics {
+    pub(super) fn new(in_all: Arc<AtomicUsize>) -> Self {
+        Self { known: Mutex::default(), in_all }
+    }
+
     /// Notes a number; returns whether there was room.
     fn learn(&self, domain_id: u32, element: usize, value: u64) -> bool {
         let mut known = self.lock();
         let key = (domain_id, element);
-        let has_room = known.len() < STATISTICS_MAX || known.contains_key(&key);
+        let has_room =
+            known.contains_key(&key) || STATISTICS_MAX.add_one(known.len(), &self.in_all);
         if has_room {
             known.insert(key, value);
         }
@@ -47,7 +59,14 @@ impl Statistics {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, usize), u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An exporter that makes room for another takes its numbers with it.
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        self.in_all.fetch_sub(self.lock().len(), Ordering::Relaxed);
     }
 }
 
@@ -76,5 +95,23 @@ impl StatisticsReader {
             }
         }
         has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_limited_for_one_exporter_and_for_all_and_end_with_theirs() {
+        let in_all = Arc::default();
+        let exporters: Vec<_> = (0..65).map(|_| Statistics::new(Arc::clone(&in_all))).collect();
+        let learn = |it: &Statistics| (0..4_100).filter(|&domain| it.learn(domain, 0, 1)).count();
+        let learned: Vec<_> = exporters.iter().map(learn).collect();
+        assert_eq!(learned[0], STATISTICS_MAX.of_one);
+        assert_eq!(learned.iter().sum::<usize>(), STATISTICS_MAX.in_all);
+        assert!(exporters[0].learn(0, 0, 2), "known");
+        drop(exporters);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
     }
 }

@@ -131,7 +131,7 @@ drop_reasons! {
     ReservedSet "reserved_set" Set "Set id below 256 that no RFC defines.";
     BadTemplate "bad_template" Set "Template that is cut, empty, has an id below 256 or too many fields.";
     TemplateLimit "template_limit" Set "The exporter has as many templates as it may.";
-    OptionsLimit "options_limit" Set "Options records that announce more than is kept of one exporter.";
+    OptionsLimit "options_limit" Set "Options records that announce more than is kept of one exporter, or of all.";
     ExporterLimit "exporter_limit" Set "Set of an exporter, or of an observation domain, beyond the number that state is kept for.";
     ShortSet "short_set" Set "Data set without room for one record of its template.";
     BadRecord "bad_record" Set "A variable-length field reaches beyond its set; the records before it are kept. sFlow: a record of a sample is shorter than its format; the others are kept.";

@@ -210,16 +210,21 @@ impl Chunk {
         }
     }
 
-    /// The index of `text` in the dictionary of `column`. A chunk has fewer rows than indices, and a
-    /// row adds at most one text to a text column, so there is always room; of keys of maps there are far
-    /// fewer, and one beyond 65,535 becomes the empty one.
+    /// The index of `text` in the dictionary of a text column. A chunk has eight times as many indices as rows,
+    /// and a row adds a text or two, so there is always room.
     pub(crate) fn intern(&mut self, column: Column, text: &str) -> u16 {
-        self.dictionary(column).intern(text, || text.into())
+        self.dictionary(column).intern(text, || text.into()).unwrap_or(0)
     }
 
     /// The same for a text that is kept elsewhere too: thousands of chunks share its bytes.
     pub(crate) fn intern_shared(&mut self, column: Column, text: &Arc<str>) -> u16 {
-        self.dictionary(column).intern(text, || Arc::clone(text))
+        self.dictionary(column).intern(text, || Arc::clone(text)).unwrap_or(0)
+    }
+
+    /// The index of a key in the dictionary of a map column; `None` when there are too many. A row may have
+    /// many keys that no other has, since enterprises number their elements as they like.
+    pub(crate) fn intern_key(&mut self, column: Column, key: &str) -> Option<u16> {
+        self.dictionary(column).intern(key, || key.into())
     }
 
     fn dictionary(&mut self, column: Column) -> &mut Dictionary {
@@ -276,26 +281,43 @@ impl<'a> Iterator for Texts<'a> {
 }
 
 impl Dictionary {
-    fn intern(&mut self, text: &str, to_shared: impl FnOnce() -> Arc<str>) -> u16 {
+    /// `None` for a new text when all indices are taken.
+    fn intern(&mut self, text: &str, to_shared: impl FnOnce() -> Arc<str>) -> Option<u16> {
         if text.is_empty() {
-            return 0;
+            return Some(0);
         }
         // Whole sets share their texts: compare with the last one before hashing.
         let last = usize::from(self.last).checked_sub(1).and_then(|index| self.texts.get(index));
         if last.is_some_and(|last| **last == *text) {
-            return self.last;
+            return Some(self.last);
         }
-        self.last = self.indices.get(text).copied().unwrap_or_else(|| self.add(to_shared()));
-        self.last
+        let index = self.indices.get(text).copied().or_else(|| self.add(to_shared()))?;
+        self.last = index;
+        Some(index)
     }
 
-    fn add(&mut self, text: Arc<str>) -> u16 {
-        let Ok(index) = u16::try_from(self.texts.len() + 1) else {
-            return 0;
-        };
+    fn add(&mut self, text: Arc<str>) -> Option<u16> {
+        let index = u16::try_from(self.texts.len() + 1).ok()?;
         self.text_bytes += text.len();
         self.texts.push(Arc::clone(&text));
         self.indices.insert(text, index);
-        index
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_beyond_the_indices_becomes_another() {
+        let mut chunk = Chunk::default();
+        for number in 1..=u16::MAX {
+            assert_eq!(chunk.intern_key(Column::Extra, &number.to_string()), Some(number));
+        }
+        assert_eq!(chunk.intern_key(Column::Extra, "0"), None);
+        assert_eq!(chunk.intern_key(Column::Extra, "7"), Some(7), "a known one");
+        assert_eq!(chunk.intern_key(Column::Extra, "0"), None);
+        assert_eq!(chunk.intern_key(Column::Extra, ""), Some(0));
     }
 }

@@ -126,6 +126,35 @@ mod tests {
         }
     }
 
+    /// Random messages, some of them damaged, in pieces of random sizes.
+    #[test]
+    fn every_byte_is_in_one_frame_and_the_pieces_make_no_difference() {
+        for seed in 0..2_000 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let lengths = (0..rng.usize(1..12)).map(|_| 16 + (rng.u16(..) >> rng.u32(0..16)) / 2);
+            let lengths: Vec<u16> = lengths.collect();
+            let mut sent: Vec<u8> =
+                lengths.iter().flat_map(|&it| message(it, rng.u8(..))).collect();
+            if rng.bool() {
+                let at = rng.usize(..sent.len());
+                sent[at] = rng.u8(..);
+                sent.truncate(rng.usize(at..sent.len()) + 1);
+            }
+            let whole = read(&sent, usize::MAX);
+            let (messages, garbage, rest) = read(&sent, rng.usize(1..2_000));
+            // Where something else than a message begins, as much as came with it is given with it.
+            assert_eq!((&messages, &rest), (&whole.0, &whole.2), "seed {seed}");
+            assert_eq!(garbage.is_some(), whole.1.is_some(), "seed {seed}");
+            let got = [messages.concat(), garbage.clone().unwrap_or_default(), rest].concat();
+            assert!(sent.starts_with(&got), "seed {seed}");
+            assert!(garbage.is_some() || got.len() == sent.len(), "seed {seed}");
+            for message in &messages {
+                assert_eq!(message[..2], VERSION.to_be_bytes(), "seed {seed}");
+                assert_eq!(word(message, 2).map(usize::from), Some(message.len()), "seed {seed}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_message_is_given_whole_and_a_cut_one_is_the_rest() {
         let good = message(20, 1);

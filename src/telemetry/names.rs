@@ -92,7 +92,7 @@ metrics! {
     DecodeReversedFlows "tidegate_decode_reversed_flows_total" Counter, ["protocol"] "Flows that began after they ended; their end is taken for both.";
     DecodeOddLengthValues "tidegate_decode_odd_length_values_total" Counter, ["protocol"] "Values of elements with a column, in a length that the element cannot have; stepped over.";
     DecodeListValues "tidegate_decode_list_values_total" Counter, ["protocol"] "Values that are structured data (RFC 6313); stepped over.";
-    DecodeLeftOutValues "tidegate_decode_left_out_values_total" Counter, ["protocol"] "Values that the column `extra` had no room for: a row has at most 64.";
+    DecodeLeftOutValues "tidegate_decode_left_out_values_total" Counter, ["protocol"] "Values that the column `extra` had no room for: a row has at most 64, a chunk 65,535 different keys.";
     DecodeTemplatesExpired "tidegate_decode_templates_expired_total" Counter, ["protocol"] "Templates that were neither announced nor used for 24 hours.";
     DecodeTunnelFlows "tidegate_decode_tunnel_flows_total" Counter, ["protocol", "tunnel"] "Flows made of a packet header that carries another packet: `gre`, `vxlan` or `ipip`. The row is about the outer packet.";
     DecodeDroppedDatagrams "tidegate_decode_dropped_datagrams_total" Counter, ["protocol", "reason"] "Datagrams of which nothing was decoded.";

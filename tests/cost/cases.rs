@@ -1,5 +1,6 @@
 //! The worst datagrams that we could think of, as long as UDP allows.
 
+use tidegate::decode::DecoderOptions;
 use tidegate::flow::COLUMNS;
 use tidegate::traffic::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
 
@@ -15,10 +16,14 @@ pub struct Case {
     pub name: &'static str,
     pub before: Vec<Vec<u8>>,
     pub datagrams: Vec<Vec<u8>>,
+    pub options: DecoderOptions,
+    /// They are messages of a connection.
+    pub is_connection: bool,
 }
 
-fn case(name: &'static str, before: Vec<Vec<u8>>, datagrams: Vec<Vec<u8>>) -> Case {
-    Case { name, before, datagrams }
+pub fn case(name: &'static str, before: Vec<Vec<u8>>, datagrams: Vec<Vec<u8>>) -> Case {
+    let options = DecoderOptions::default();
+    Case { name, before, datagrams, options, is_connection: false }
 }
 
 fn ipfix(domain_id: u32) -> MessageBuilder {
@@ -31,7 +36,7 @@ fn v9() -> MessageBuilder {
 }
 
 pub fn all() -> Vec<Case> {
-    [records(), templates(), sets(), options(), waiting(), samples()]
+    [records(), extra(), templates(), sets(), options(), waiting(), connections(), samples()]
         .into_iter()
         .flatten()
         .collect()
@@ -86,6 +91,49 @@ fn records() -> Vec<Case> {
             vec![ipfix(7).template(256, &every).finish()],
             vec![ipfix(7).data_set(256, &vec![&every_record; BYTES / every.len()]).finish()],
         ),
+    ]
+}
+
+/// Elements without a column, for a receiver that keeps them.
+fn extra() -> Vec<Case> {
+    let options = DecoderOptions { keep_unknown_elements: true, ..DecoderOptions::default() };
+    let keeping = |case: Case| Case { options: options.clone(), ..case };
+    let nobodys = |enterprise: u32, octets| -> Vec<Field> {
+        (1..=64).map(|id| Field::enterprise(enterprise, id, octets)).collect()
+    };
+    let empty = [&[Field::new(4, 1)][..], &nobodys(999_999, 0)].concat();
+    // samplingProbability, a double of 324 digits behind the point.
+    let floats = ipfix(7).template(256, &[Field::new(311, 8); 64]).finish();
+    let changing: Vec<u8> = (0..u32::try_from(BYTES / 600).unwrap())
+        .map(|n| ipfix(7).template(256, &nobodys(999_000 + n, 1)).data_set(256, &[&[7; 64]]))
+        .flat_map(MessageBuilder::finish)
+        .collect();
+    let text = ipfix(7).template(256, &[Field::enterprise(999_999, 1, u16::MAX)]).finish();
+    vec![
+        keeping(case(
+            "elements of nobody, a byte each",
+            vec![ipfix(7).template(256, &nobodys(999_999, 1)).finish()],
+            vec![ipfix(7).data_set(256, &vec![[7; 64]; BYTES / 64]).finish()],
+        )),
+        keeping(case(
+            "elements of nobody without content",
+            vec![ipfix(7).template(256, &empty).finish()],
+            vec![ipfix(7).data_set(256, &vec![[6]; BYTES]).finish()],
+        )),
+        keeping(case("elements of nobody that change", vec![], vec![changing])),
+        keeping(case(
+            "elements of nobody, empty or not",
+            vec![text],
+            vec![ipfix(7).data_set(256, &vec![&[0, 1, 7][..]; BYTES / 3]).finish()],
+        )),
+        keeping(case(
+            "numbers of many digits",
+            vec![floats],
+            vec![{
+                let tiny = 5e-324_f64.to_be_bytes().repeat(64);
+                ipfix(7).data_set(256, &vec![&tiny; BYTES / tiny.len()]).finish()
+            }],
+        )),
     ]
 }
 
@@ -225,6 +273,8 @@ fn options() -> Vec<Case> {
     let named = [10, 14, 95, 234, 235].map(|id| Field::new(id, 2));
     let long_names = [long_names(10, &[82, 83]), long_names(95, &[96]), long_names(234, &[236])];
     let rows: Vec<_> = (0..BYTES / 10).map(|n| u24(n + 1)[1..].repeat(5)).collect();
+    let has_little_endian_rates = true;
+    let swapped = DecoderOptions { has_little_endian_rates, ..DecoderOptions::default() };
     vec![
         case(
             "names beyond the limit, one a set",
@@ -241,6 +291,14 @@ fn options() -> Vec<Case> {
             vec![rates(7, 0, 512)],
             vec![ipfix(7).raw(&tiny_rates).finish()],
         ),
+        Case {
+            options: swapped,
+            ..case(
+                "rates that change, little-endian",
+                vec![rates(7, 0, 512)],
+                vec![ipfix(7).raw(&tiny_rates).finish()],
+            )
+        },
         case(
             "samplers of no domain",
             [vec![rates(7, 70_000, 512)], vec![sampled()]].concat(),
@@ -299,6 +357,23 @@ fn waiting() -> Vec<Case> {
             vec![],
             vec![ipfix(7).raw(&again.concat().repeat(BYTES / 25)).finish()],
         ),
+    ]
+}
+
+/// Messages of a connection, whose templates and numbers are its own.
+fn connections() -> Vec<Case> {
+    let connected = |case: Case| Case { is_connection: true, ..case };
+    let one_byte = ipfix(7).template(256, ONE_BYTE).finish();
+    let message = ipfix(7).data_set_padded(256, &[[6]], 0).finish();
+    let domains = (0..u32::try_from(BYTES).unwrap() / 28)
+        .flat_map(|domain| ipfix(domain).template(256, ONE_BYTE).finish());
+    vec![
+        connected(case(
+            "messages of one record, connected",
+            vec![one_byte],
+            vec![message.clone(); BYTES / message.len()],
+        )),
+        connected(case("templates of many domains, connected", vec![], vec![domains.collect()])),
     ]
 }
 

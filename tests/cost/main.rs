@@ -16,7 +16,7 @@ mod sflow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
+use tidegate::decode::{Datagram, Decoder, Exporters};
 use tidegate::flow::{CHUNK_ROWS_MAX, ChunkWriter};
 use tidegate::traffic::{self, Generator, Spec};
 
@@ -64,7 +64,7 @@ fn ordinary() -> Case {
     let mut datagrams =
         (0..101).map(|_| generator.next(NOW_MS.unsigned_abs()).unwrap().payload.clone());
     let before = datagrams.by_ref().take(1).collect();
-    Case { name: "ordinary", before, datagrams: datagrams.collect() }
+    cases::case("ordinary", before, datagrams.collect())
 }
 
 /// The best of several rounds, in turn with those of an ordinary datagram.
@@ -79,9 +79,9 @@ fn cost(case: &Case, ordinary: &Case) -> Cost {
 
 /// Decodes everything with a new decoder.
 fn round(case: &Case) -> Cost {
-    let options = DecoderOptions::default();
-    let exporters = Arc::new(Exporters::default());
-    let mut decoder = Decoder::new(options, Arc::clone(&exporters));
+    let (options, exporters) = (case.options.clone(), Arc::new(Exporters::default()));
+    let new = if case.is_connection { Decoder::of_connection } else { Decoder::new };
+    let mut decoder = new(options, Arc::clone(&exporters));
     let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);
     let now = Instant::now();
     let mut decode = |payload: &[u8], writer: &mut ChunkWriter| {

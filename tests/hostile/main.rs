@@ -93,7 +93,7 @@ impl Run {
     /// Sends `count` datagrams to a decoder that knows nothing.
     fn trial(&mut self, streams: &[Vec<Vec<u8>>], count: u64) -> tidegate::decode::Tally {
         let rng = &mut self.rng;
-        let mut trial = Trial::new(rng.bool());
+        let mut trial = Trial::new(rng.bool(), rng.bool());
         let mut payload = Vec::new();
         let mut sent = 0;
         while sent < count {
@@ -121,6 +121,8 @@ impl Run {
                 0..100 => trial.settle(),
                 100..110 => trial.restart(),
                 110..200 => trial.wait(Duration::from_secs(rng.u64(1..700))),
+                200..210 => trial.wait(Duration::from_secs(rng.u64(1..50) * 3_600)),
+                210..260 => trial.reconnect(),
                 _ => {}
             }
         }

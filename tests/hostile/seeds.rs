@@ -33,6 +33,7 @@ pub fn streams() -> Vec<Stream> {
         ("ipfix", ipfix_options()),
         ("ipfix", ipfix_variable()),
         ("ipfix", ipfix_sections()),
+        ("ipfix", ipfix_extra()),
         ("ipfix", vec![every_element()]),
         ("sflow", sflow::datagrams()),
     ];
@@ -43,7 +44,7 @@ pub fn streams() -> Vec<Stream> {
 /// What is kept over a restart of the exporters that sent `stream`: without magic and version before it
 /// (18 bytes), and the checksum behind it (32 bytes).
 pub fn state(stream: &Stream) -> Vec<u8> {
-    let mut trial = Trial::new(false);
+    let mut trial = Trial::new(false, false);
     for (number, datagram) in stream.datagrams.iter().enumerate() {
         trial.decode(number, datagram);
     }
@@ -188,6 +189,18 @@ fn ipfix_sections() -> Vec<Vec<u8>> {
             .data_set(256, &[&with_link, &with_link])
             .data_set(257, &[&without])
             .finish(),
+    ]
+}
+
+/// Elements without a column: of IANA, of an enterprise and of nobody, with values and without any.
+fn ipfix_extra() -> Vec<Vec<u8>> {
+    let user = [Field::new(1, 1), Field::new(371, u16::MAX)];
+    let named = [Field::new(245, 2), Field::new(311, 8), Field::enterprise(999_999, 7, 3)];
+    let record = [&[0, 42][..], &0.25_f64.to_be_bytes(), &[1, 2, 3]].concat();
+    vec![
+        ipfix(4).template(256, &user).data_set(256, &[[1, 0], [2, 0]]).finish(),
+        ipfix(4).template(257, &named).data_set(257, &[&record]).finish(),
+        ipfix(4).data_set(256, &[[1, 0]]).finish(),
     ]
 }
 

@@ -326,13 +326,34 @@ fn counters_are_kept_for_each_interface_and_drop_events_counted() {
 #[test]
 fn one_exporter_has_a_limited_number_of_interfaces() {
     let mut bench = Bench::new();
-    let max = u32::try_from(crate::decode::interfaces::INTERFACES_PER_EXPORTER_MAX).unwrap();
+    let max = u32::try_from(crate::decode::interfaces::INTERFACES_MAX.of_one).unwrap();
     let refused: u64 = (1..=max + 5)
         .map(|if_index| bench.decode(&datagram(&[counter_sample(if_index, 1)])))
         .map(|tally| tally.dropped(DropReason::InterfaceLimit).count)
         .sum();
     let known = bench.decode(&datagram(&[counter_sample(1, 2)]));
     assert_eq!((refused, dropped(&known)), (5, vec![]));
+}
+
+#[test]
+fn bytes_of_a_bad_record_are_not_counted_again_with_the_sample_that_ends_behind_it() {
+    let bad = || opaque(1, &[0; 12]);
+    let cut_flow = flow_sample(1, 1, 2, &[bad(), vec![0; 4]]);
+    let no_packet = flow_sample(1, 1, 2, &[bad(), opaque(1002, &[0; 4])]);
+    let cut_counters = [&words(&[1, 0, 2])[..], &opaque(1, &[0; 84]), &[0; 4]].concat();
+    let cut_counters = opaque(2, &cut_counters);
+    let cases = [
+        (cut_flow, "bad_sample", 12),
+        (no_packet, "no_packet", 16),
+        (cut_counters, "bad_sample", 84),
+    ];
+    for (sample, reason, record_bytes) in cases {
+        let bytes = sample.len() as u64 - 8;
+        let drops = dropped(&Bench::new().decode(&datagram(&[sample])));
+        let of = |label| drops.iter().find(|drop| drop.0 == label).map(|&(_, _, bytes)| bytes);
+        assert_eq!(of("bad_record"), Some(record_bytes), "{reason}");
+        assert_eq!(of(reason), Some(bytes - record_bytes), "{reason}");
+    }
 }
 
 /// Every prefix keeps the samples before the cut and counts one loss; each cut sample likewise.

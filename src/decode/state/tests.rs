@@ -115,6 +115,14 @@ fn the_count_of_changes_grows_with_what_is_new_and_not_with_refreshes() {
 }
 
 #[test]
+fn a_start_that_was_not_announced_for_a_day_is_not_kept() {
+    let exporters = announced();
+    let router = exporters.get(ROUTER.into(), NOW_MS).unwrap();
+    let boots = |age_ms| SavedExporter::of(&router, NOW_MS + age_ms).boots.len();
+    assert_eq!((boots(TEMPLATE_AGE_MAX_MS - 1), boots(TEMPLATE_AGE_MAX_MS)), (1, 0));
+}
+
+#[test]
 fn what_is_too_old_is_left_out_and_a_time_to_come_is_now() {
     let bytes = announced().snapshot(NOW_MS).bytes;
     let (_, result) = restored(&bytes, NOW_MS + TEMPLATE_AGE_MAX_MS - 1);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::flow::Chunk;
 
 #[test]
 fn the_type_of_icmp_is_in_the_port_when_no_field_has_it() {
@@ -84,6 +85,28 @@ fn a_row_keeps_a_limited_number_of_elements_and_the_others_are_counted() {
     let tally = bench.decode(&ipfix().template(300, &fields).data_set(300, &[&[1; 70]]).finish());
     assert_eq!(tally.left_out_values, 6);
     assert_eq!(bench.column(Column::Extra)[0].as_object().unwrap().len(), 64);
+}
+
+/// 64 elements of each of 1,100 enterprises in one chunk.
+#[test]
+fn no_value_is_under_an_empty_key_however_many_keys_a_chunk_sees() {
+    let options = DecoderOptions { keep_unknown_elements: true, ..DecoderOptions::default() };
+    let mut bench = Bench::with(options);
+    bench.writer = ChunkWriter::new(1_100);
+    let mut left_out = 0;
+    for enterprise in 900_000..901_100 {
+        let fields: Vec<_> = (1..=64).map(|id| Field::enterprise(enterprise, id, 1)).collect();
+        let message = ipfix().template(300, &fields).data_set(300, &[&[1; 64]]).finish();
+        let datagram =
+            Datagram { exporter: [192, 0, 2, 1].into(), received_ms: NOW_MS, payload: &message };
+        let (_, tally) = bench.decoder.decode(&datagram, Instant::now(), &mut bench.writer);
+        left_out += tally.left_out_values;
+    }
+    let chunks: Vec<_> = bench.writer.take_closed().collect();
+    let keys = |chunk: &Chunk| chunk.items(Column::Extra).as_chunks::<2>().0.to_vec();
+    let [keys] = &chunks.iter().map(keys).collect::<Vec<_>>()[..] else { panic!("one chunk") };
+    assert_eq!((keys.len(), left_out), (65_535, 1_100 * 64 - 65_535));
+    assert!(!keys.contains(&[0; 2]), "the empty key");
 }
 
 #[test]
