@@ -25,7 +25,8 @@ fn decoder() -> Decoder {
 }
 
 fn datagram(payload: &[u8]) -> Datagram<'_> {
-    Datagram { exporter: [192, 0, 2, 1].into(), received_ms: NOW_MS.cast_signed(), payload }
+    let received_ms = NOW_MS.cast_signed();
+    Datagram { exporter: [192, 0, 2, 1].into(), source_port: 0, received_ms, payload }
 }
 
 /// Templates are learned before; then full datagrams of one exporter are decoded again and again.

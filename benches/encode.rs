@@ -22,7 +22,8 @@ fn batch() -> Vec<Chunk> {
     while let Some(emission) = generator.next(NOW_MS) {
         let exporter = [192, 0, 2, u8::try_from(emission.exporter).unwrap()].into();
         let received_ms = NOW_MS.cast_signed();
-        let datagram = Datagram { exporter, received_ms, payload: &emission.payload };
+        let datagram =
+            Datagram { exporter, source_port: 0, received_ms, payload: &emission.payload };
         decoder.decode(&datagram, Instant::now(), &mut writer);
     }
     writer.close_all();

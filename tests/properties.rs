@@ -337,7 +337,7 @@ fn decode(exporters: &Arc<Exporters>, datagrams: &[Vec<u8>], rows_max: usize) ->
     let mut writer = ChunkWriter::new(rows_max);
     for payload in datagrams {
         let exporter = IpAddr::from([192, 0, 2, 1]);
-        let datagram = Datagram { exporter, received_ms: NOW_MS, payload };
+        let datagram = Datagram { exporter, source_port: 0, received_ms: NOW_MS, payload };
         let (_, tally) = decoder.decode(&datagram, Instant::now(), &mut writer);
         assert_eq!(tally.drops().count(), 0, "{tally:?}");
     }

@@ -18,7 +18,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let now = Instant::now();
     for payload in datagrams(input) {
         let exporter = [192, 0, 2, 1].into();
-        let datagram = Datagram { exporter, received_ms: NOW_MS, payload };
+        let datagram = Datagram { exporter, source_port: 0, received_ms: NOW_MS, payload };
         decoder.decode(&datagram, now, &mut writer);
     }
     writer.close_all();

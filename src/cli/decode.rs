@@ -107,6 +107,7 @@ fn decode_file(
 fn datagram_of(captured: &Captured) -> Datagram<'_> {
     Datagram {
         exporter: captured.source.ip().to_canonical(),
+        source_port: captured.source.port(),
         received_ms: captured.time_unix_ns.div_euclid(1_000_000),
         payload: &captured.payload,
     }
@@ -131,6 +132,7 @@ impl Summary {
             "lostRecords": self.tally.lost_records,
             "lostDatagrams": self.tally.lost_datagrams,
             "lateDatagrams": self.tally.late_datagrams,
+            "duplicateDatagrams": self.tally.duplicate_datagrams,
             "restarts": self.tally.restarts,
             "counterSamples": self.tally.counter_samples,
             "dropEvents": self.tally.drop_events,

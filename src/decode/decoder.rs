@@ -30,6 +30,8 @@ use super::{ipfix, netflow_fixed, netflow_v9, sflow};
 pub struct Datagram<'a> {
     /// Where it came from; IPv4-mapped addresses are unmapped.
     pub exporter: IpAddr,
+    /// The UDP port it came from, which tells apart the processes behind one address; 0 where there is none.
+    pub source_port: u16,
     /// When it was received, milliseconds since 1970.
     pub received_ms: i64,
     /// The bytes.
@@ -169,6 +171,7 @@ impl Decoder {
         let mut reader = MessageReader {
             options,
             source: datagram.exporter,
+            source_port: datagram.source_port,
             exporter_addr: &exporter_addr,
             received_ms: datagram.received_ms,
             now,
@@ -269,13 +272,14 @@ impl Peer {
     pub(super) fn note_sequence(
         &self,
         key: SequenceKey,
+        source_port: u16,
         number: u32,
         units: Option<u32>,
     ) -> Observed {
         if self.is_shared {
             return Observed::default();
         }
-        self.session.note_sequence(key, number, units)
+        self.session.note_sequence(key, source_port, number, units)
     }
 
     /// What the exporter announced.

@@ -29,6 +29,7 @@ pub(super) struct MessageReader<'a> {
     pub(super) options: &'a DecoderOptions,
     /// Where the datagram came from.
     pub(super) source: IpAddr,
+    pub(super) source_port: u16,
     pub(super) exporter_addr: &'a str,
     pub(super) received_ms: i64,
     pub(super) now: Instant,
@@ -78,7 +79,7 @@ impl<'a> MessageReader<'a> {
 
     /// Notes the number of a message, and how many units of what is numbered it had, if that is known.
     pub(super) fn note_sequence(&mut self, key: SequenceKey, number: u32, units: Option<u32>) {
-        let observed = self.peer.note_sequence(key, number, units);
+        let observed = self.peer.note_sequence(key, self.source_port, number, units);
         self.output.tally.note_sequence(key.protocol, observed);
     }
 

@@ -34,6 +34,7 @@ mod sflow;
 mod state;
 mod statistics;
 mod steps;
+mod streams;
 mod tally;
 mod template;
 mod template_set;

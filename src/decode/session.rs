@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::exporters::SequenceKey;
 use super::limit::Limit;
-use super::sequence::{Observed, Sequence};
+use super::sequence::Observed;
+use super::streams::Streams;
 use super::tally::{Protocol, Tally};
 use super::template::{TemplateCounts, Templates};
 use super::waiting::WaitingCounts;
@@ -20,15 +21,15 @@ use super::waiting::WaitingCounts;
 /// without their templates: 10,000 exporters with ten each.
 const DOMAINS_MAX: Limit = Limit { of_one: 1_024, in_all: 131_072 };
 
-/// Sequences that are watched, as many; each takes up to 1 KiB while there are gaps.
-const SEQUENCES_MAX: Limit = DOMAINS_MAX;
+/// Sequences that are watched. Each takes 200 bytes, and up to 3 KiB while there are gaps.
+const SEQUENCES_MAX: Limit = Limit { of_one: 1_024, in_all: 65_536 };
 
 /// What one session announced and how far it is.
 #[derive(Debug)]
 pub(super) struct Session {
     counts: SessionCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
-    sequences: Mutex<HashMap<SequenceKey, Sequence>>,
+    sequences: Mutex<HashMap<SequenceKey, Streams>>,
 }
 
 /// What a session counts against the limits of its exporter, and of all.
@@ -51,15 +52,20 @@ impl Session {
     pub(super) fn note_sequence(
         &self,
         key: SequenceKey,
+        source_port: u16,
         number: u32,
         units: Option<u32>,
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sequences.get(&key);
+        let is_full = known.is_none() && sequences.len() >= SEQUENCES_MAX.of_one;
+        let new = known.map_or(1, |streams| streams.count_new(source_port));
         let in_all = &self.counts.sequences_in_all;
-        if !sequences.contains_key(&key) && !SEQUENCES_MAX.add_one(sequences.len(), in_all) {
+        if is_full || new > 0 && in_all.load(Ordering::Relaxed) + new > SEQUENCES_MAX.in_all {
             return Observed::default();
         }
-        sequences.entry(key).or_default().note(number, units)
+        in_all.fetch_add(new, Ordering::Relaxed);
+        sequences.entry(key).or_default().note(source_port, number, units)
     }
 
     /// Drops waiting sets that were received before `received_ms`, and tells `note` by protocol.
@@ -115,7 +121,8 @@ impl Drop for Session {
         let domains = self.domains.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.counts.domains_in_all.fetch_sub(domains.len(), Ordering::Relaxed);
         let sequences = self.sequences.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.counts.sequences_in_all.fetch_sub(sequences.len(), Ordering::Relaxed);
+        let watched = sequences.values().map(Streams::count).sum();
+        self.counts.sequences_in_all.fetch_sub(watched, Ordering::Relaxed);
     }
 }
 
@@ -131,7 +138,7 @@ mod tests {
         let mut made = 0;
         for (session, domain_id) in sessions.iter().flat_map(|s| (0..1_100).map(move |d| (s, d))) {
             made += usize::from(session.new_templates(Protocol::Ipfix, domain_id).is_some());
-            session.note_sequence(key(domain_id), 1, Some(1));
+            session.note_sequence(key(domain_id), 0, 1, Some(1));
         }
         assert_eq!(made, DOMAINS_MAX.in_all);
         assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), SEQUENCES_MAX.in_all);

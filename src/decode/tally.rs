@@ -170,6 +170,8 @@ pub struct Tally {
     pub lost_datagrams: u64,
     /// Datagrams that came behind later ones.
     pub late_datagrams: u64,
+    /// Datagrams that came before.
+    pub duplicate_datagrams: u64,
     /// New starts of the exporter, by its sequence numbers.
     pub restarts: u64,
     /// Template records read, refreshes included.
@@ -220,6 +222,7 @@ impl Tally {
             _ => self.lost_records += observed.lost,
         }
         self.late_datagrams += u64::from(observed.is_late);
+        self.duplicate_datagrams += u64::from(observed.duplicates);
         self.restarts += u64::from(observed.is_restart);
     }
 
@@ -250,6 +253,7 @@ impl Tally {
         self.lost_records += other.lost_records;
         self.lost_datagrams += other.lost_datagrams;
         self.late_datagrams += other.late_datagrams;
+        self.duplicate_datagrams += other.duplicate_datagrams;
         self.restarts += other.restarts;
         self.templates += other.templates;
         self.templates_learned += other.templates_learned;

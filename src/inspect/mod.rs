@@ -67,7 +67,8 @@ impl Inspector {
         let exporter = captured.source.ip().to_canonical();
         let payload = &captured.payload[..];
         let received_ms = captured.time_unix_ns.div_euclid(1_000_000);
-        let datagram = Datagram { exporter, received_ms, payload };
+        let source_port = captured.source.port();
+        let datagram = Datagram { exporter, source_port, received_ms, payload };
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
         let sets = self.decoder.take_sets();
         self.writer.close_all();

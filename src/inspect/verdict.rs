@@ -64,6 +64,9 @@ pub(super) fn of_datagram(tally: &Tally, sets: &[SeenSet]) -> Vec<String> {
     if tally.late_datagrams > 0 {
         lines.push("came behind a later one".to_owned());
     }
+    if tally.duplicate_datagrams > 0 {
+        lines.push("it or one before it came twice".to_owned());
+    }
     if tally.restarts > 0 {
         lines.push("the exporter numbers anew".to_owned());
     }

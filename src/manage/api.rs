@@ -74,6 +74,7 @@ fn exporter(exporter: &Exporter, account: &Account, now_ms: i64) -> Value {
         "lostRecords": account.tally.lost_records,
         "lostDatagrams": account.tally.lost_datagrams,
         "lateDatagrams": account.tally.late_datagrams,
+        "duplicateDatagrams": account.tally.duplicate_datagrams,
         "restarts": account.tally.restarts,
         "clockSkewMs": account.clock_skew_ms,
         "templates": exporter.template_count(),

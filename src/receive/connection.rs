@@ -128,7 +128,8 @@ impl Connection {
                 // The decoder says what is wrong with it.
                 Frame::Garbage(bytes) => (bytes, false),
             };
-            let datagram = Datagram { exporter: self.exporter, received_ms, payload };
+            let exporter = self.exporter;
+            let datagram = Datagram { exporter, source_port: 0, received_ms, payload };
             intake.decode(&mut self.decoder, &datagram, now);
             push(intake);
             if !is_message {
@@ -147,7 +148,8 @@ impl Connection {
     pub(super) fn end(mut self, intake: &mut Intake) {
         let payload = self.reader.take_rest();
         if !payload.is_empty() {
-            let datagram = Datagram { exporter: self.exporter, received_ms: unix_ms(), payload };
+            let (exporter, received_ms) = (self.exporter, unix_ms());
+            let datagram = Datagram { exporter, source_port: 0, received_ms, payload };
             intake.decode(&mut self.decoder, &datagram, Instant::now());
         }
         self.decoder.end_waiting(|protocol, tally| intake.count_more(protocol, tally));

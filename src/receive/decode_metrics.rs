@@ -25,12 +25,13 @@ struct ProtocolMetrics {
 /// A metric, and the number of a tally that it counts.
 type Count = (MetricName, fn(&Tally) -> u64);
 
-const COUNTS: [Count; 15] = [
+const COUNTS: [Count; 16] = [
     (MetricName::DecodeFlows, |tally| tally.flows),
     (MetricName::DecodeOptionsRecords, |tally| tally.options_records),
     (MetricName::DecodeLostRecords, |tally| tally.lost_records),
     (MetricName::DecodeLostDatagrams, |tally| tally.lost_datagrams),
     (MetricName::DecodeLateDatagrams, |tally| tally.late_datagrams),
+    (MetricName::DecodeDuplicateDatagrams, |tally| tally.duplicate_datagrams),
     (MetricName::DecodeRestarts, |tally| tally.restarts),
     (MetricName::DecodeTemplatesLearned, |tally| tally.templates_learned),
     (MetricName::DecodeCounterSamples, |tally| tally.counter_samples),

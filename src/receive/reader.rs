@@ -102,8 +102,9 @@ impl Reader {
         let now = Instant::now();
         let received_ms = unix_ms();
         let mut lost = 0;
-        for (exporter, payload) in self.batch.iter() {
-            let datagram = Datagram { exporter, received_ms, payload };
+        for (source, payload) in self.batch.iter() {
+            let (exporter, source_port) = (source.ip(), source.port());
+            let datagram = Datagram { exporter, source_port, received_ms, payload };
             self.intake.decode(&mut self.decoder, &datagram, now);
             // At once: a batch of large datagrams can be millions of rows.
             lost += push_or_drop(&mut self.intake);

@@ -9,7 +9,7 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -90,11 +90,11 @@ impl DatagramBatch {
     }
 
     /// The datagrams of the last receive: source and payload.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &[u8])> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         let buffers = self.buffers.chunks_exact(DATAGRAM_BYTES_MAX);
         let datagrams = buffers.zip(&self.addresses).zip(&self.lengths);
         datagrams.map(|((buffer, address), &length)| {
-            (ip_of(address), &buffer[..length.min(DATAGRAM_BYTES_MAX)])
+            (source_of(address), &buffer[..length.min(DATAGRAM_BYTES_MAX)])
         })
     }
 }
@@ -157,24 +157,25 @@ pub(super) fn kernel_drops(socket: &UdpSocket) -> io::Result<u32> {
     if result == 0 { Ok(values[MEMINFO_DROPS]) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The address of a datagram's source; IPv4-mapped addresses are unmapped.
-fn ip_of(address: &libc::sockaddr_storage) -> IpAddr {
+/// Address and port of a datagram's source; IPv4-mapped addresses are unmapped.
+fn source_of(address: &libc::sockaddr_storage) -> SocketAddr {
     let address = std::ptr::from_ref(address);
     // SAFETY: sockaddr_storage is large enough and aligned for every address family.
     let family = i32::from(unsafe { (*address).ss_family });
-    match family {
+    let (ip, port): (IpAddr, u16) = match family {
         libc::AF_INET => {
             // SAFETY: the family says that this is a sockaddr_in.
             let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
-            Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()
+            (Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into(), v4.sin_port)
         }
         libc::AF_INET6 => {
             // SAFETY: the family says that this is a sockaddr_in6.
             let v6 = unsafe { &*address.cast::<libc::sockaddr_in6>() };
-            IpAddr::from(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical()
+            (IpAddr::from(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical(), v6.sin6_port)
         }
-        _ => Ipv4Addr::UNSPECIFIED.into(),
-    }
+        _ => (Ipv4Addr::UNSPECIFIED.into(), 0),
+    };
+    SocketAddr::new(ip, u16::from_be(port))
 }
 
 impl std::fmt::Debug for DatagramBatch {
@@ -210,7 +211,8 @@ mod tests {
         let mut batch = DatagramBatch::new();
         assert_eq!(batch.receive(&receiver, true).unwrap(), 4);
         let got: Vec<_> = batch.iter().map(|(source, bytes)| (source, bytes.len())).collect();
-        let source: IpAddr = Ipv6Addr::LOCALHOST.into();
+        let port = sender.local_addr().unwrap().port();
+        let source = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port);
         assert_eq!(got, lengths.map(|length| (source, length)));
         let error = batch.receive(&receiver, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);

@@ -11,7 +11,7 @@ fn exporters() -> Arc<Exporters> {
     let builder = MessageBuilder::ipfix(header).template(256, &[Field::new(1, 8)]);
     let payload = builder.template(257, &[Field::new(2, 8)]).finish();
     let exporter = [192, 0, 2, 1].into();
-    let datagram = Datagram { exporter, received_ms: unix_ms(), payload: &payload };
+    let datagram = Datagram { exporter, source_port: 0, received_ms: unix_ms(), payload: &payload };
     Decoder::new(options, Arc::clone(&exporters)).decode(
         &datagram,
         Instant::now(),

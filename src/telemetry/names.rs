@@ -83,6 +83,7 @@ metrics! {
     DecodeLostRecords "tidegate_decode_lost_records_total" Counter, ["protocol"] "Records that exporters sent and that never came, by their sequence numbers: flows of NetFlow v5 and v7, data records of IPFIX.";
     DecodeLostDatagrams "tidegate_decode_lost_datagrams_total" Counter, ["protocol"] "Datagrams that exporters sent and that never came, by their sequence numbers: NetFlow v9 and sFlow.";
     DecodeLateDatagrams "tidegate_decode_late_datagrams_total" Counter, ["protocol"] "Datagrams that came behind later ones of the same exporter.";
+    DecodeDuplicateDatagrams "tidegate_decode_duplicate_datagrams_total" Counter, ["protocol"] "Datagrams that came before, by their sequence numbers; their flows are stored again.";
     DecodeRestarts "tidegate_decode_exporter_restarts_total" Counter, ["protocol"] "New starts of exporters, by their sequence numbers.";
     DecodeOptionsRecords "tidegate_decode_options_records_total" Counter, ["protocol"] "Records of options templates decoded.";
     DecodeTemplatesLearned "tidegate_decode_templates_learned_total" Counter, ["protocol"] "Templates that were new or had changed.";

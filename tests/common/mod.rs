@@ -167,7 +167,12 @@ pub fn generated_chunks(flows: u64, bytes: &[u8]) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     for payload in datagrams {
         let received_ms = 1_800_000_000_000;
-        let datagram = Datagram { exporter: [192, 0, 2, 1].into(), received_ms, payload: &payload };
+        let datagram = Datagram {
+            exporter: [192, 0, 2, 1].into(),
+            source_port: 0,
+            received_ms,
+            payload: &payload,
+        };
         decoder.decode(&datagram, Instant::now(), &mut writer);
         chunks.extend(writer.take_closed());
     }

@@ -49,7 +49,8 @@ impl Collector {
     }
 
     fn receive_from(&mut self, exporter: impl Into<IpAddr>, payload: &[u8]) -> &mut Self {
-        let datagram = Datagram { exporter: exporter.into(), received_ms: NOW_MS, payload };
+        let datagram =
+            Datagram { exporter: exporter.into(), source_port: 0, received_ms: NOW_MS, payload };
         let mut writer = ChunkWriter::new(1_000);
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut writer);
         self.tally.add(&tally);

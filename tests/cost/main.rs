@@ -86,7 +86,11 @@ fn round(case: &Case) -> Cost {
     let now = Instant::now();
     let mut decode = |payload: &[u8], writer: &mut ChunkWriter| {
         let exporter = [192, 0, 2, 1].into();
-        decoder.decode(&Datagram { exporter, received_ms: NOW_MS, payload }, now, writer)
+        decoder.decode(
+            &Datagram { exporter, source_port: 0, received_ms: NOW_MS, payload },
+            now,
+            writer,
+        )
     };
     for payload in &case.before {
         decode(payload, &mut writer);

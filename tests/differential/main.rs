@@ -111,6 +111,7 @@ impl Comparison {
             let exporter = captured.source.ip().to_canonical();
             let datagram = Datagram {
                 exporter,
+                source_port: captured.source.port(),
                 received_ms: captured.time_unix_ns.div_euclid(1_000_000),
                 payload: &captured.payload,
             };

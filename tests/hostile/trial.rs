@@ -78,7 +78,12 @@ impl Trial {
     /// Decodes one datagram of the exporter with this number, and checks what became of it.
     pub fn decode(&mut self, exporter: usize, payload: &[u8]) -> Tally {
         let waiting_bytes = self.exporters.waiting().1.min(WAITING_BYTES_OF_EXPORTER_MAX);
-        let datagram = Datagram { exporter: address(exporter), received_ms: self.now_ms, payload };
+        let datagram = Datagram {
+            exporter: address(exporter),
+            source_port: 0,
+            received_ms: self.now_ms,
+            payload,
+        };
         let is_connected = exporter % EXPORTERS == CONNECTED;
         let decoder = if is_connected { &mut self.connection } else { &mut self.decoder };
         let (protocol, tally) = decoder.decode(&datagram, self.now, &mut self.writer);

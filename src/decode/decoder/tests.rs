@@ -46,7 +46,7 @@ impl Bench {
     }
 
     fn decode_at(&mut self, exporter: IpAddr, received_ms: i64, payload: &[u8]) -> Tally {
-        let datagram = Datagram { exporter, received_ms, payload };
+        let datagram = Datagram { exporter, source_port: 0, received_ms, payload };
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
         self.writer.close_all();
         for chunk in self.writer.take_closed() {
@@ -270,7 +270,8 @@ fn exporters_beyond_the_limit_are_accounted_together_until_idle_ones_make_room()
     let address = |n: usize| IpAddr::from(u32::try_from(n).unwrap().to_be_bytes());
     let hello = ipfix().template(300, &COUNTERS).finish();
     let from = |bench: &mut Bench, n: usize, received_ms: i64| {
-        let datagram = Datagram { exporter: address(n), received_ms, payload: &hello };
+        let datagram =
+            Datagram { exporter: address(n), source_port: 0, received_ms, payload: &hello };
         bench.decoder.decode(&datagram, Instant::now(), &mut bench.writer).1
     };
     for n in 1..=EXPORTERS_MAX {
@@ -466,21 +467,42 @@ fn what_never_came_is_counted_in_the_unit_of_its_protocol() {
     let two_records = |sequence| {
         MessageBuilder::ipfix(ipfix(sequence)).data_set(300, &[&[1, 1], &[1, 1]]).finish()
     };
-    for number in (0..3).chain(5..80) {
+    for number in (0..3).chain(5..150) {
         total.add(&bench.decode(&v9(number)));
         total.add(&bench.decode(&two_records(1 + 2 * number)));
     }
     assert_eq!((total.lost_datagrams, total.lost_records), (2, 4));
     assert_eq!((total.late_datagrams, total.restarts), (0, 0));
-    total.add(&bench.decode(&v9(0)));
-    assert_eq!(total.restarts, 1);
+    (0..3).for_each(|number| total.add(&bench.decode(&v9(number))));
+    assert_eq!((total.duplicate_datagrams, total.restarts), (0, 1));
     // A set without template has an unknown number of records: no gap follows from it.
-    let unknown = MessageBuilder::ipfix(ipfix(161)).raw_set(999, &[1; 40]).finish();
+    let unknown = MessageBuilder::ipfix(ipfix(301)).raw_set(999, &[1; 40]).finish();
     total.add(&bench.decode(&unknown));
-    for number in 0..80 {
-        total.add(&bench.decode(&two_records(200 + 2 * number)));
+    for number in 0..150 {
+        total.add(&bench.decode(&two_records(340 + 2 * number)));
     }
     assert_eq!(total.lost_records, 4);
+}
+
+#[test]
+fn processes_behind_one_address_are_told_apart_by_their_ports() {
+    let mut bench = Bench::new();
+    let mut total = Tally::default();
+    for number in 0..200 {
+        for (source_port, sequence) in [(1_111, number), (2_222, 1_000_000 + number)] {
+            let header = V9Header { uptime_ms: 1, export_time_s: NOW_S, sequence, source_id: 7 };
+            let payload = &MessageBuilder::v9(header).finish();
+            let exporter = [192, 0, 2, 1].into();
+            let datagram = Datagram { exporter, source_port, received_ms: NOW_MS, payload };
+            // One of them comes twice.
+            for _ in 0..=u32::from(number == 100) {
+                let (_, tally) = bench.decoder.decode(&datagram, Instant::now(), &mut bench.writer);
+                total.add(&tally);
+            }
+        }
+    }
+    assert_eq!(total.duplicate_datagrams, 2);
+    assert_eq!((total.lost_datagrams, total.late_datagrams, total.restarts), (0, 0, 0));
 }
 
 #[test]

@@ -30,7 +30,8 @@ impl Bench {
     }
 
     fn decode(&mut self, payload: &[u8]) -> Tally {
-        let datagram = Datagram { exporter: SOURCE.into(), received_ms: NOW_MS, payload };
+        let datagram =
+            Datagram { exporter: SOURCE.into(), source_port: 0, received_ms: NOW_MS, payload };
         let (_, tally) = self.decoder.decode(&datagram, Instant::now(), &mut self.writer);
         self.writer.close_all();
         for chunk in self.writer.take_closed() {

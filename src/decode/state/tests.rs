@@ -14,7 +14,8 @@ const ROUTER: [u8; 4] = [192, 0, 2, 1];
 fn decode(exporters: &Arc<Exporters>, address: impl Into<IpAddr>, payload: &[u8]) -> Tally {
     let options = DecoderOptions::default();
     let mut decoder = Decoder::new(options, Arc::clone(exporters));
-    let datagram = Datagram { exporter: address.into(), received_ms: NOW_MS, payload };
+    let datagram =
+        Datagram { exporter: address.into(), source_port: 0, received_ms: NOW_MS, payload };
     decoder.decode(&datagram, Instant::now(), &mut ChunkWriter::new(10)).1
 }
 

@@ -97,8 +97,12 @@ fn no_value_is_under_an_empty_key_however_many_keys_a_chunk_sees() {
     for enterprise in 900_000..901_100 {
         let fields: Vec<_> = (1..=64).map(|id| Field::enterprise(enterprise, id, 1)).collect();
         let message = ipfix().template(300, &fields).data_set(300, &[&[1; 64]]).finish();
-        let datagram =
-            Datagram { exporter: [192, 0, 2, 1].into(), received_ms: NOW_MS, payload: &message };
+        let datagram = Datagram {
+            exporter: [192, 0, 2, 1].into(),
+            source_port: 0,
+            received_ms: NOW_MS,
+            payload: &message,
+        };
         let (_, tally) = bench.decoder.decode(&datagram, Instant::now(), &mut bench.writer);
         left_out += tally.left_out_values;
     }
