@@ -11,7 +11,8 @@ use super::options::{Announced, AnnouncedInAll};
 use super::rates::AnnouncedRate;
 use super::session::{Session, SessionCounts};
 use super::tally::{Protocol, Tally};
-use super::template::{Template, TemplateCounts, TemplateInfo, Templates};
+use super::template::{Template, TemplateInfo, Templates};
+use super::template_counts::TemplateCounts;
 use super::waiting::WaitingCounts;
 
 /// Addresses that state is kept for. A network of 16,384 exporters is larger than any that flows are
@@ -65,8 +66,8 @@ pub(super) struct SequenceKey {
 struct InAll {
     /// Observation domains.
     domains: Arc<AtomicUsize>,
-    /// Fields of templates.
-    fields: Arc<AtomicUsize>,
+    /// Memory of templates.
+    template_bytes: Arc<AtomicUsize>,
     /// Sequences that are watched.
     sequences: Arc<AtomicUsize>,
     waiting: WaitingCounts,
@@ -225,11 +226,10 @@ impl Exporters {
 impl Exporter {
     fn new(address: IpAddr, in_all: &InAll) -> Self {
         let counts = SessionCounts {
-            templates: TemplateCounts {
-                of_exporter: Arc::default(),
-                fields_in_all: Arc::clone(&in_all.fields),
-                changes: Arc::clone(&in_all.announced.changes),
-            },
+            templates: TemplateCounts::of_new_exporter(
+                &in_all.template_bytes,
+                &in_all.announced.changes,
+            ),
             waiting: in_all.waiting.of_new_exporter(),
             domains_in_all: Arc::clone(&in_all.domains),
             sequences_in_all: Arc::clone(&in_all.sequences),

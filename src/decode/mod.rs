@@ -37,6 +37,7 @@ mod steps;
 mod streams;
 mod tally;
 mod template;
+mod template_counts;
 mod template_set;
 mod waiting;
 mod wire;

@@ -90,6 +90,7 @@ impl Plan {
         let steps_of = |&column| steps_for(column, fields, &places, boot);
         let mut steps: Vec<_> = Column::ALL.iter().flat_map(steps_of).collect();
         steps.extend(interface_names::steps(fields, &places));
+        steps.shrink_to_fit();
         let section = Section::of(fields, &places);
         let has = |column| steps.iter().any(|step: &Step| step.column == column);
         let derived = Derived::of(fields, &places, has);

@@ -14,7 +14,8 @@ use super::limit::Limit;
 use super::sequence::Observed;
 use super::streams::Streams;
 use super::tally::{Protocol, Tally};
-use super::template::{TemplateCounts, Templates};
+use super::template::Templates;
+use super::template_counts::TemplateCounts;
 use super::waiting::WaitingCounts;
 
 /// Observation domains of a session: a chassis has one per line card or VRF. Of all sessions, about 40 MiB

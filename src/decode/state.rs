@@ -29,7 +29,7 @@ const VERSION: u16 = 2;
 /// Bytes of the SHA-256 at the end.
 const CHECKSUM_BYTES: usize = 32;
 
-/// Bytes of everything. Four million fields of templates, the limit, take 32 MiB; the rest is for their
+/// Bytes of everything. The fields of all templates, by their limit, take 32 MiB; the rest is for their
 /// headers, and for the rates of thousands of exporters.
 pub const STATE_BYTES_MAX: usize = 256 << 20;
 

@@ -130,7 +130,7 @@ drop_reasons! {
     BadSetLength "bad_set_length" Set "The set's length is below 4 or beyond the message; the rest of the message is lost.";
     ReservedSet "reserved_set" Set "Set id below 256 that no RFC defines.";
     BadTemplate "bad_template" Set "Template that is cut, empty, has an id below 256 or too many fields.";
-    TemplateLimit "template_limit" Set "The exporter has as many templates as it may.";
+    TemplateLimit "template_limit" Set "The exporter has as many templates as it may, or all exporters have; one that the new template would have replaced is forgotten.";
     OptionsLimit "options_limit" Set "Options records that announce more than is kept of one exporter, or of all.";
     ExporterLimit "exporter_limit" Set "Set of an exporter, or of an observation domain, beyond the number that state is kept for.";
     ShortSet "short_set" Set "Data set without room for one record of its template.";

@@ -4,29 +4,22 @@
 //! Readers look a template up once per set. A refresh that changes nothing writes nothing.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
 use super::plan::Plan;
 use super::tally::Protocol;
+use super::template_counts::TemplateCounts;
 use super::waiting::{Waiting, WaitingCounts, give_back};
 
 /// Fields of one template. The widest of the captures that decoding is tested on has 89; a template's
 /// cost for the sets that use it grows with its fields.
 pub(super) const FIELDS_MAX: usize = 512;
 
-/// Templates of one exporter over all its sessions and observation domains. Open vSwitch announces 89; the limit
-/// keeps a spoofer who announces all 65,280 ids of many domains below 50 MiB.
-pub(super) const TEMPLATES_PER_EXPORTER_MAX: usize = 4_096;
-
 /// Enterprise number of scope fields of NetFlow v9: their types are numbers of their own, not elements
 /// (RFC 3954 section 6.1). No enterprise has it.
 pub const NETFLOW_V9_SCOPE: u32 = u32::MAX;
-
-/// Fields of all templates of all exporters: 10,000 exporters with ten templates of 20 fields, twice. The
-/// most that they can cost is about 200 MiB, whatever spoofers announce.
-pub(super) const FIELDS_IN_ALL_MAX: usize = 4_000_000;
 
 /// One field of a template: RFC 3954 section 5.2, RFC 7011 section 3.2.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -124,17 +117,6 @@ pub(super) struct Templates {
     pub(super) waiting: Waiting,
 }
 
-/// What is counted against the limits.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TemplateCounts {
-    /// Templates of the exporter, against [`TEMPLATES_PER_EXPORTER_MAX`].
-    pub(super) of_exporter: Arc<AtomicUsize>,
-    /// Fields of every exporter's templates, against [`FIELDS_IN_ALL_MAX`].
-    pub(super) fields_in_all: Arc<AtomicUsize>,
-    /// Templates of every exporter that came, changed or went: what is kept over a restart is old then.
-    pub(super) changes: Arc<AtomicU64>,
-}
-
 #[derive(Debug, Default)]
 struct Table {
     by_id: HashMap<u16, Arc<Template>>,
@@ -169,7 +151,9 @@ impl Templates {
             template.note_seen(now_ms);
             return Learned::Known;
         }
-        if known.is_none() && !self.counts.have_room(definition.fields.len()) {
+        if !self.counts.have_room(definition.fields.len(), known.as_deref()) {
+            // Sets of this id follow the new definition.
+            self.forget(id);
             return Learned::LimitReached;
         }
         let template = Arc::new(Template::compile(definition, now_ms));
@@ -239,9 +223,7 @@ impl Drop for Templates {
 impl Table {
     fn insert(&mut self, id: u16, template: Arc<Template>, counts: &TemplateCounts) {
         self.options += usize::from(template.definition.is_options);
-        counts.of_exporter.fetch_add(1, Ordering::Relaxed);
-        counts.fields_in_all.fetch_add(template.definition.fields.len(), Ordering::Relaxed);
-        counts.changes.fetch_add(1, Ordering::Relaxed);
+        counts.add(&template);
         self.by_id.insert(id, template);
     }
 
@@ -251,19 +233,6 @@ impl Table {
             counts.remove(&template);
             give_back(&mut self.by_id);
         }
-    }
-}
-
-impl TemplateCounts {
-    fn have_room(&self, fields: usize) -> bool {
-        self.of_exporter.load(Ordering::Relaxed) < TEMPLATES_PER_EXPORTER_MAX
-            && self.fields_in_all.load(Ordering::Relaxed) + fields <= FIELDS_IN_ALL_MAX
-    }
-
-    fn remove(&self, template: &Template) {
-        self.of_exporter.fetch_sub(1, Ordering::Relaxed);
-        self.fields_in_all.fetch_sub(template.definition.fields.len(), Ordering::Relaxed);
-        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -279,7 +248,8 @@ impl Template {
         self.seen_ms.load(Ordering::Relaxed)
     }
 
-    fn compile(definition: Definition, now_ms: i64) -> Self {
+    fn compile(mut definition: Definition, now_ms: i64) -> Self {
+        definition.fields.shrink_to_fit();
         let plan = Plan::compile(&definition.fields);
         let options = if definition.is_options {
             OptionsReader::compile(&definition.fields)

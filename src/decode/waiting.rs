@@ -17,6 +17,10 @@ pub(super) const WAITING_BYTES_OF_EXPORTER_MAX: usize = 4 << 20;
 /// Bytes that wait for all exporters, so that spoofers cost no more.
 const WAITING_BYTES_IN_ALL_MAX: usize = 64 << 20;
 
+/// Bytes that each exporter has for itself when the others have all of these: ten full datagrams. All 16,384
+/// exporters could have 256 MiB so.
+const WAITING_BYTES_SHARE: usize = 16 << 10;
+
 /// Exporters announce their templates every few minutes, most of them within ten.
 pub(super) const WAITING_AGE_MAX_MS: i64 = 600_000;
 
@@ -130,7 +134,8 @@ impl WaitingCounts {
     fn have_room(&self, bytes: usize) -> bool {
         let is_below = |count: &AtomicUsize, max| count.load(Ordering::Relaxed) + bytes <= max;
         is_below(&self.bytes_of_exporter, WAITING_BYTES_OF_EXPORTER_MAX)
-            && is_below(&self.bytes_in_all, WAITING_BYTES_IN_ALL_MAX)
+            && (is_below(&self.bytes_of_exporter, WAITING_BYTES_SHARE)
+                || is_below(&self.bytes_in_all, WAITING_BYTES_IN_ALL_MAX))
     }
 
     fn add(&self, set: &WaitingSet) {

@@ -7,9 +7,10 @@ use crate::flow::{ChunkWriter, Column, Row};
 use crate::traffic::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
 
 use super::*;
-use crate::decode::template::TEMPLATES_PER_EXPORTER_MAX;
+use crate::decode::template_counts::TEMPLATES_PER_EXPORTER_MAX;
 
 mod fields;
+mod limits;
 mod names;
 mod sampling;
 mod sessions;

@@ -2,7 +2,8 @@ use std::time::Instant;
 
 use super::*;
 use crate::decode::exporters::EXPORTERS_MAX;
-use crate::decode::template::{FIELDS_IN_ALL_MAX, FIELDS_MAX, TEMPLATES_PER_EXPORTER_MAX};
+use crate::decode::template::FIELDS_MAX;
+use crate::decode::template_counts::{TEMPLATE_BYTES_IN_ALL_MAX, TEMPLATES_PER_EXPORTER_MAX, cost};
 use crate::decode::{Datagram, Decoder, DecoderOptions, Tally};
 use crate::flow::ChunkWriter;
 use crate::traffic::{self, IpfixHeader, MessageBuilder, V9Header};
@@ -243,7 +244,7 @@ fn limits_hold_for_restored_templates_too() {
 }
 
 #[test]
-fn the_limit_of_fields_in_all_holds_for_restored_templates_too() {
+fn the_limit_of_memory_in_all_holds_for_restored_templates_too() {
     let field = Field { enterprise: 0, id: 1, length: 8 };
     let wide = |address| {
         let mut domain = domain(1, 256..4_352);
@@ -253,7 +254,7 @@ fn the_limit_of_fields_in_all_holds_for_restored_templates_too() {
         saved(address, vec![domain]).encode()
     };
     let (exporters, result) = restored(&sealed(2, &[wide(1), wide(2)].concat()), NOW_MS);
-    let templates = FIELDS_IN_ALL_MAX / FIELDS_MAX;
+    let templates = TEMPLATE_BYTES_IN_ALL_MAX / cost(FIELDS_MAX);
     let refused = 2 * 4_096 - templates;
     assert_eq!(result, Ok(Restored { exporters: 2, templates, expired: 0, refused }));
     assert_eq!(exporters.template_count(), templates);
