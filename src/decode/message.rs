@@ -68,6 +68,7 @@ impl<'a> MessageReader<'a> {
             engine: (0, 0),
             timing,
             sampling: self.options.fallback_sampling(),
+            sampling_unnamed: self.options.fallback_sampling(),
             rates: RateLookup::default(),
             options: self.options,
             names: NameLookup::default(),

@@ -40,6 +40,8 @@ pub(super) struct MessageContext<'a> {
     pub(super) timing: Timing,
     /// The rate of records that name no other.
     pub(super) sampling: Sampling,
+    /// The rate of records that name a sampler nobody announced.
+    pub(super) sampling_unnamed: Sampling,
     /// The rates of samplers that records name.
     pub(super) rates: RateLookup,
     /// Names of the ids that records have.
@@ -218,8 +220,16 @@ impl MessageContext<'_> {
         if let Some(sampling) = self.rates.of_domain() {
             self.sampling = sampling;
         }
+        if let Some(sampling) = self.rates.without_sampler() {
+            self.sampling_unnamed = sampling;
+        }
         self.names = announced.names.lookup(self.domain_id, now_ms);
         self.timing.boot_ms = announced.boots.of_domain(self.domain_id);
+    }
+
+    /// The rate of a record that names a sampler. That of another sampler says nothing of it.
+    pub(super) fn sampling_of_sampler(&self, sampler_id: u64) -> Sampling {
+        self.rates.of_sampler(sampler_id).unwrap_or(self.sampling_unnamed)
     }
 
     /// The columns that all records of the message share.

@@ -174,6 +174,11 @@ impl RateLookup {
             .or_else(|| self.the_only(self.rates.values()))
     }
 
+    /// The rate that was announced without a sampler, of this domain or else of others that agree.
+    pub(super) fn without_sampler(&self) -> Option<Sampling> {
+        self.of_sampler(0)
+    }
+
     fn get(&self, key: RateKey) -> Option<Sampling> {
         self.rates.get(&key).filter(|rate| self.is_current(rate)).map(Rate::sampling)
     }

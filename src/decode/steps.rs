@@ -59,7 +59,7 @@ impl Step {
             }),
             Read::Sampler if context.rates.is_empty() => {}
             Read::Sampler => rates(place, records, chunk, |sampler| {
-                if sampler == 0 { None } else { context.rates.of_sampler(sampler) }
+                (sampler != 0).then(|| context.sampling_of_sampler(sampler))
             }),
             Read::SelectorAlgorithm => self.algorithms(records, chunk, Algorithm::of_selector),
             Read::SamplerMode => self.algorithms(records, chunk, Algorithm::of_sampler_mode),
@@ -239,7 +239,9 @@ fn write_sampling(known: &[Option<Sampling>], chunk: &mut Chunk) {
             (Column::SamplingProvenance, sampling.provenance),
             (Column::SamplingAlgorithm, sampling.algorithm.name()),
         ];
-        for (column, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        // A rate in the record does not say how packets are chosen; another field of it may.
+        let is_said = |text: &str| !text.is_empty() || sampling.provenance != Sampling::RECORD;
+        for (column, text) in texts.into_iter().filter(|(_, text)| is_said(text)) {
             let index = chunk.intern(column, text).to_le_bytes();
             let (out, _) = chunk.extend(column, count).as_chunks_mut::<2>();
             out[rows.clone()].fill(index);

@@ -71,7 +71,8 @@ fn a_sampler_with_interval_zero_does_not_make_bytes_zero() {
     let mut collector = Collector::new();
     collector.receive(&announce_samplers(v9(), &[(1, 1_000), (2, 0)]).finish());
     collector.receive(&flows_of_samplers(v9(), &[1, 2]));
-    assert_eq!(collector.numbers(RATE), [1_000.0; 2]);
+    assert_eq!(collector.numbers(RATE), [1_000.0, 1.0]);
+    assert_eq!(collector.texts(PROVENANCE), ["options", "assumed"]);
     assert_eq!(collector.numbers("bytes"), [1.0; 2]);
 }
 

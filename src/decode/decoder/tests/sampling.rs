@@ -139,3 +139,26 @@ fn rates_in_the_wrong_byte_order_are_read_where_the_receiver_says_so() {
         assert_eq!(bench.column(Column::SamplingInterval), [expected; 3]);
     }
 }
+
+#[test]
+fn a_record_of_an_unknown_sampler_never_gets_the_rate_of_another_one() {
+    let mut bench = Bench::new();
+    let announce = |builder: MessageBuilder, sampler: u8, rate: u8| {
+        builder
+            .options_template(400, &[Field::new(1, 4)], &[Field::new(48, 1), Field::new(50, 1)])
+            .data_set(400, &[&[0, 0, 0, 0, sampler, rate]])
+            .finish()
+    };
+    let flows =
+        v9().template(300, &[Field::new(48, 1)]).data_set(300, &[&[0; 1], &[1], &[7], &[9]]);
+    let flows = flows.finish();
+    bench.decode(&announce(v9(), 1, 100));
+    bench.decode(&flows);
+    assert_eq!(bench.column(Column::SamplingInterval), [100.0, 100.0, 1.0, 1.0]);
+    let provenance = bench.column(Column::SamplingProvenance);
+    assert_eq!(provenance, ["options", "options", "assumed", "assumed"]);
+    bench.rows.clear();
+    bench.decode(&announce(v9(), 0, 50));
+    bench.decode(&flows);
+    assert_eq!(bench.column(Column::SamplingInterval), [50.0, 100.0, 50.0, 50.0]);
+}
