@@ -99,8 +99,12 @@ impl SamplingRates {
         Arc::clone(&self.rates.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes a rate. An interval of 0 takes it back. Returns whether there was room.
-    pub(super) fn learn(&self, key: RateKey, rate: Rate) -> bool {
+    /// Notes a rate. An interval of 0 takes that of a sampler back; without a sampler it says that the
+    /// domain is not sampled. Returns whether there was room.
+    pub(super) fn learn(&self, key: RateKey, mut rate: Rate) -> bool {
+        if rate.interval == 0.0 && key.sampler_id == 0 {
+            rate.interval = 1.0;
+        }
         let now_ms = rate.seen_ms;
         let known = self.current().get(&key).copied();
         let is_same = known.is_some_and(|known| known.says_the_same(&rate));

@@ -83,7 +83,7 @@ fn the_rate_zero_means_one() {
     collector.receive(&announce(v9(), 0).finish()).receive(&two_flows(v9()));
     assert_eq!(
         (collector.numbers(RATE), collector.texts(PROVENANCE)),
-        (vec![1.0; 2], vec!["assumed"; 2])
+        (vec![1.0; 2], vec!["options"; 2])
     );
 }
 

@@ -162,3 +162,26 @@ fn a_record_of_an_unknown_sampler_never_gets_the_rate_of_another_one() {
     bench.decode(&flows);
     assert_eq!(bench.column(Column::SamplingInterval), [50.0, 100.0, 50.0, 50.0]);
 }
+
+#[test]
+fn a_domain_that_announces_the_rate_zero_is_not_sampled() {
+    let options = DecoderOptions { fallback_rate: Some(512.0), ..DecoderOptions::default() };
+    let mut bench = Bench::with(options);
+    let of = |source_id| {
+        let header = V9Header { uptime_ms: 1, export_time_s: NOW_S, sequence: 0, source_id };
+        MessageBuilder::v9(header)
+    };
+    for (domain, rate) in [(1, 100), (2, 0)] {
+        let fields = [Field::new(34, 1)];
+        let options = of(domain).options_template(400, &[Field::new(1, 4)], &fields);
+        bench.decode(&options.data_set(400, &[&[0, 0, 0, 0, rate]]).finish());
+    }
+    for domain in [1, 2] {
+        bench.decode(
+            &of(domain).template(300, &COUNTERS).data_set(300, &[&[1, 1]]).declare(1).finish(),
+        );
+    }
+    let rates = bench.column(Column::SamplingInterval);
+    assert_eq!((&rates[0], &rates[rates.len() - 1]), (&100.0.into(), &1.0.into()));
+    assert!(bench.column(Column::SamplingProvenance).iter().all(|it| it == "options"));
+}
