@@ -171,15 +171,19 @@ impl SamplingFields {
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
 fn interval_of(value: impl Fn(Element) -> Option<u64>) -> Option<f64> {
     use Element::{Interval, PacketInterval, PacketSpace, Population, Size};
-    if let Some(interval) = value(Interval) {
-        return Some(interval as f64);
+    // A 0 beside a rate in two numbers says nothing.
+    let interval = value(Interval).map(|interval| interval as f64);
+    if interval.is_some_and(|interval| interval > 0.0) {
+        return interval;
     }
     let ratio = |whole: f64, part: u64| if part == 0 { 0.0 } else { whole / part as f64 };
     if let (Some(taken), Some(left_out)) = (value(PacketInterval), value(PacketSpace)) {
         return Some(ratio(taken as f64 + left_out as f64, taken));
     }
-    let (size, population) = (value(Size)?, value(Population)?);
-    Some(ratio(population as f64, size))
+    match (value(Size), value(Population)) {
+        (Some(size), Some(population)) => Some(ratio(population as f64, size)),
+        _ => interval,
+    }
 }
 
 /// An integer in the byte order that the protocols do not have, up to 8 bytes.
@@ -199,6 +203,8 @@ mod tests {
         };
         assert_eq!(of(&[(Interval, 512)]), Some(512.0));
         assert_eq!(of(&[(PacketInterval, 1), (PacketSpace, 99)]), Some(100.0));
+        assert_eq!(of(&[(Interval, 0), (PacketInterval, 1), (PacketSpace, 99)]), Some(100.0));
+        assert_eq!(of(&[(Interval, 0)]), Some(0.0));
         assert_eq!(of(&[(PacketInterval, 2), (PacketSpace, 8)]), Some(5.0));
         assert_eq!(of(&[(Size, 1), (Population, 1_000)]), Some(1_000.0));
         assert_eq!(of(&[(Size, 0), (Population, 1_000)]), Some(0.0));

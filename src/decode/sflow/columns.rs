@@ -31,7 +31,7 @@ fn write_rows(rows: &[Sample], context: &MessageContext<'_>, chunk: &mut Chunk) 
     chunk.fill(Column::DeltaSwitched, count, timestamp);
     chunk.fill(Column::LastSwitched, count, timestamp);
     chunk.fill(Column::Packets, count, 1_u64.to_le_bytes());
-    write_rate(rows, chunk);
+    write_rate(rows, context, chunk);
     packet::write(chunk, rows, |row| &row.packet);
     let put32 = |chunk: &mut Chunk, column, value: fn(&Sample) -> u32| {
         packet::put(chunk, column, rows, |row| value(row).to_le_bytes());
@@ -59,17 +59,18 @@ fn vlan(row: &Sample) -> u16 {
     if row.vlan == 0 { row.packet.vlan } else { row.vlan }
 }
 
-/// A rate of 0 says nothing: one packet in one is assumed.
-fn write_rate(rows: &[Sample], chunk: &mut Chunk) {
+/// A rate of 0 says nothing, so the receiver's counts, or one packet in one is assumed.
+fn write_rate(rows: &[Sample], context: &MessageContext<'_>, chunk: &mut Chunk) {
+    let unknown = context.options.fallback_sampling();
     packet::put(chunk, Column::SamplingInterval, rows, |row| {
-        f64::from(row.rate.max(1)).to_le_bytes()
+        let interval = if row.rate == 0 { unknown.interval } else { f64::from(row.rate) };
+        interval.to_le_bytes()
     });
     if rows.iter().any(|row| row.rate == 0) {
         let record = chunk.intern(Column::SamplingProvenance, Sampling::RECORD).to_le_bytes();
-        let assumed = chunk.intern(Column::SamplingProvenance, Sampling::ASSUMED.provenance);
-        let assumed = assumed.to_le_bytes();
+        let unknown = chunk.intern(Column::SamplingProvenance, unknown.provenance).to_le_bytes();
         packet::put(chunk, Column::SamplingProvenance, rows, |row| {
-            if row.rate == 0 { assumed } else { record }
+            if row.rate == 0 { unknown } else { record }
         });
     }
 }
