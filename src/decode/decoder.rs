@@ -268,6 +268,11 @@ impl Peer {
         self.connection.is_none() && self.exporter.is_forgotten()
     }
 
+    /// Its messages come over a connection.
+    pub(super) fn is_connection(&self) -> bool {
+        self.connection.is_some()
+    }
+
     /// Notes the number of a message.
     pub(super) fn note_sequence(
         &self,

@@ -13,7 +13,7 @@ use super::seen::Watch;
 use super::sflow;
 use super::tally::{DropReason, Protocol};
 use super::template::Template;
-use super::template_set::{Layout, TEMPLATE_ID_MIN, learn_set};
+use super::template_set::{Layout, Source, TEMPLATE_ID_MIN, learn_set};
 use super::waiting::{Outcome, WaitingSet};
 use super::wire::Wire;
 
@@ -139,11 +139,13 @@ impl<'a> MessageReader<'a> {
 
     /// Learns templates, and decodes the sets that waited for them.
     fn read_template_set(&mut self, body: &[u8], context: &MessageContext<'_>, layout: Layout) {
-        let (protocol, domain_id, now_ms) = (context.protocol, context.domain_id, self.received_ms);
+        let (protocol, domain_id) = (context.protocol, context.domain_id);
         let Some(templates) = self.peer.learn_templates(protocol, domain_id) else {
             return self.drop_set(DropReason::ExporterLimit, body);
         };
-        for template in learn_set(body, layout, &templates, now_ms, self.output.tally) {
+        let received_ms = self.received_ms;
+        let source = Source { received_ms, is_connection: self.peer.is_connection() };
+        for template in learn_set(body, layout, &templates, source, self.output.tally) {
             if let Some(watch) = &mut self.watch {
                 watch.note_learned(protocol, domain_id, &template);
             }

@@ -180,6 +180,10 @@ pub struct Tally {
     pub templates_learned: u64,
     /// Templates that were forgotten since they were neither announced nor used for a day.
     pub templates_expired: u64,
+    /// Withdrawals of templates that were obeyed, over a connection.
+    pub withdrawals: u64,
+    /// Withdrawals in datagrams, which mean nothing there (RFC 7011 section 8.4).
+    pub ignored_withdrawals: u64,
     /// sFlow counter samples; they describe the exporter, not traffic.
     pub counter_samples: u64,
     /// sFlow notifications of packets that the exporter discarded.
@@ -258,6 +262,8 @@ impl Tally {
         self.templates += other.templates;
         self.templates_learned += other.templates_learned;
         self.templates_expired += other.templates_expired;
+        self.withdrawals += other.withdrawals;
+        self.ignored_withdrawals += other.ignored_withdrawals;
         self.counter_samples += other.counter_samples;
         self.drop_events += other.drop_events;
         self.skipped_records += other.skipped_records;

@@ -41,6 +41,16 @@ impl Layout {
     }
 }
 
+/// What a set came in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    /// When it came, milliseconds since 1970.
+    pub(super) received_ms: i64,
+    /// A connection keeps the order in which it was sent. A withdrawal in a datagram, which may be late or
+    /// anybody's, is ignored, RFC 7011 section 8.4.
+    pub(super) is_connection: bool,
+}
+
 enum Record {
     Template(Definition),
     /// Of one template, or of all of a kind.
@@ -58,7 +68,7 @@ pub(super) fn learn_set(
     set: &[u8],
     layout: Layout,
     templates: &Templates,
-    now_ms: i64,
+    source: Source,
     tally: &mut Tally,
 ) -> Vec<Arc<Template>> {
     let mut learned = Vec::new();
@@ -72,13 +82,18 @@ pub(super) fn learn_set(
                 tally.drop(DropReason::BadTemplate, before);
                 return learned;
             }
+            Record::Withdrawal(_) if !source.is_connection => tally.ignored_withdrawals += 1,
             Record::Withdrawal(id) if id == layout.withdraw_all_id() => {
+                tally.withdrawals += 1;
                 templates.withdraw_all(layout.is_options());
             }
-            Record::Withdrawal(id) => templates.withdraw(id, layout.is_options()),
+            Record::Withdrawal(id) => {
+                tally.withdrawals += 1;
+                templates.withdraw(id, layout.is_options());
+            }
             Record::Template(definition) => {
                 let bytes = before - wire.len();
-                learned.extend(learn(definition, bytes, templates, now_ms, tally));
+                learned.extend(learn(definition, bytes, templates, source.received_ms, tally));
             }
         }
     }

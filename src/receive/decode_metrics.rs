@@ -25,7 +25,7 @@ struct ProtocolMetrics {
 /// A metric, and the number of a tally that it counts.
 type Count = (MetricName, fn(&Tally) -> u64);
 
-const COUNTS: [Count; 16] = [
+const COUNTS: [Count; 18] = [
     (MetricName::DecodeFlows, |tally| tally.flows),
     (MetricName::DecodeOptionsRecords, |tally| tally.options_records),
     (MetricName::DecodeLostRecords, |tally| tally.lost_records),
@@ -34,6 +34,8 @@ const COUNTS: [Count; 16] = [
     (MetricName::DecodeDuplicateDatagrams, |tally| tally.duplicate_datagrams),
     (MetricName::DecodeRestarts, |tally| tally.restarts),
     (MetricName::DecodeTemplatesLearned, |tally| tally.templates_learned),
+    (MetricName::DecodeWithdrawals, |tally| tally.withdrawals),
+    (MetricName::DecodeIgnoredWithdrawals, |tally| tally.ignored_withdrawals),
     (MetricName::DecodeCounterSamples, |tally| tally.counter_samples),
     (MetricName::DecodeDropEvents, |tally| tally.drop_events),
     (MetricName::DecodeSkippedRecords, |tally| tally.skipped_records),

@@ -87,6 +87,8 @@ metrics! {
     DecodeRestarts "tidegate_decode_exporter_restarts_total" Counter, ["protocol"] "New starts of exporters, by their sequence numbers.";
     DecodeOptionsRecords "tidegate_decode_options_records_total" Counter, ["protocol"] "Records of options templates decoded.";
     DecodeTemplatesLearned "tidegate_decode_templates_learned_total" Counter, ["protocol"] "Templates that were new or had changed.";
+    DecodeWithdrawals "tidegate_decode_withdrawals_total" Counter, ["protocol"] "Withdrawals of templates over TCP, which were obeyed.";
+    DecodeIgnoredWithdrawals "tidegate_decode_ignored_withdrawals_total" Counter, ["protocol"] "Withdrawals of templates over UDP, which mean nothing there (RFC 7011 section 8.4).";
     DecodeCounterSamples "tidegate_decode_counter_samples_total" Counter, ["protocol"] "sFlow counter samples decoded; the last values of each interface are at `/api/v1/interfaces`.";
     DecodeDropEvents "tidegate_decode_drop_events_total" Counter, ["protocol"] "sFlow notifications of packets that exporters discarded.";
     DecodeSkippedRecords "tidegate_decode_skipped_records_total" Counter, ["protocol"] "Records of sFlow samples that no column takes.";

@@ -44,6 +44,14 @@ impl Collector {
         Self { decoder, exporters, rows: Vec::new(), chunks: 0, tally: Tally::default() }
     }
 
+    /// One that is sent to over a connection.
+    fn of_connection() -> Self {
+        let mut collector = Self::new();
+        let exporters = Arc::clone(&collector.exporters);
+        collector.decoder = Decoder::of_connection(DecoderOptions::default(), exporters);
+        collector
+    }
+
     fn receive(&mut self, payload: &[u8]) -> &mut Self {
         self.receive_from(ROUTER, payload)
     }

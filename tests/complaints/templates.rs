@@ -142,7 +142,7 @@ fn thousands_of_domains_cost_a_limited_number_of_entries_and_no_neighbour() {
 /// goflow2: a withdrawn template was kept as one without fields, and its data never ended.
 #[test]
 fn a_withdrawn_template_is_gone() {
-    let mut collector = Collector::new();
+    let mut collector = Collector::of_connection();
     collector
         .receive(&ipfix().template(300, &BYTES).template(300, &[]).data_set(300, &FIVE).finish());
     let exporter = collector.exporters.list().remove(0);

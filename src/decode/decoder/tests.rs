@@ -32,6 +32,14 @@ impl Bench {
         Self::with(DecoderOptions::default())
     }
 
+    /// A bench whose messages come over a connection.
+    fn of_connection() -> Self {
+        let mut bench = Self::new();
+        let options = bench.decoder.options.clone();
+        bench.decoder = Decoder::of_connection(options, Arc::clone(&bench.exporters));
+        bench
+    }
+
     fn with(options: DecoderOptions) -> Self {
         let exporters = Arc::new(Exporters::default());
         let decoder = Decoder::new(options, Arc::clone(&exporters));
@@ -213,7 +221,7 @@ fn a_redefined_template_is_used_at_once_and_a_refresh_learns_nothing() {
 
 #[test]
 fn withdrawals_forget_one_template_or_all_of_a_kind() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::of_connection();
     let learn = ipfix()
         .templates(&[(300, &COUNTERS), (301, &COUNTERS)])
         .options_template(400, &[Field::new(149, 4)], &[Field::new(41, 4)])
@@ -233,6 +241,20 @@ fn withdrawals_forget_one_template_or_all_of_a_kind() {
     assert!(!has(&mut bench, 301, 4));
     let exporter = &bench.exporters.list()[0];
     assert_eq!(exporter.template_count(), 0);
+}
+
+#[test]
+fn withdrawals_in_datagrams_are_ignored_and_counted() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().template(300, &COUNTERS).finish());
+    let withdrawals = ipfix().raw_set(2, &[1, 44, 0, 0, 0, 2, 0, 0]).finish();
+    let tally = bench.decode(&withdrawals);
+    assert_eq!((tally.withdrawals, tally.ignored_withdrawals), (0, 2));
+    assert_eq!(bench.decode(&ipfix().data_set_padded(300, &[[1, 1]], 0).finish()).flows, 1);
+
+    let mut connection = Bench::of_connection();
+    let tally = connection.decode(&withdrawals);
+    assert_eq!((tally.withdrawals, tally.ignored_withdrawals), (2, 0));
 }
 
 #[test]

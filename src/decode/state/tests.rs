@@ -107,8 +107,8 @@ fn the_count_of_changes_grows_with_what_is_new_and_not_with_refreshes() {
         (template.clone(), true),
         (template, false),
         (ipfix(7).template(256, &[field(2, 8)]).finish(), true),
-        (ipfix(7).template(256, &[]).finish(), true),
-        (ipfix(7).template(256, &[]).finish(), false),
+        (ipfix(7).template(256, &[field(2, 0)]).finish(), true),
+        (ipfix(7).template(256, &[field(2, 0)]).finish(), false),
     ] {
         decode(&exporters, ROUTER, &payload);
         assert_eq!(exporters.changes() > changes, is_change);
