@@ -32,7 +32,7 @@ pub(super) fn steps(fields: &[Field], places: &[Place]) -> Vec<Step> {
             (true, _) => Column::OutputSnmpIfAlias,
         };
         if steps.iter().all(|step| step.column != column) {
-            steps.push(Step { column, read: Read::Text, place, boot: None });
+            steps.push(Step { column, read: Read::Text, place, boot: None, does_yield: false });
         }
     }
     steps

@@ -28,6 +28,10 @@ use super::template::{Field, VARIABLE_LENGTH};
 /// basicList, subTemplateList and subTemplateMultiList, RFC 6313 section 4.5.
 const STRUCTURED_DATA: [u16; 3] = [291, 292, 293];
 
+/// Columns in which 0 is a number like any other.
+const COUNTERS: [Column; 4] =
+    [Column::Bytes, Column::Packets, Column::ReverseBytes, Column::ReversePackets];
+
 /// What a message says about all of its records.
 #[derive(Debug)]
 pub(super) struct MessageContext<'a> {
@@ -279,7 +283,7 @@ impl Unread {
     }
 }
 
-/// The steps that fill `column`. The preferred element wins, and of several of its fields the first one:
+/// The steps that fill `column`. The preferred element that is not 0 wins, and of several of its fields the first one:
 /// where a record describes a tunnelled packet, the outer header comes first.
 fn steps_for(column: Column, fields: &[Field], places: &[Place], boot: Option<Place>) -> Vec<Step> {
     let spec = &COLUMNS[column as usize];
@@ -292,7 +296,8 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place], boot: Option<Pl
                 && is_readable(source.read, field.length)
         };
         let index = fields.iter().position(is_source)?;
-        Some((index, Step { column, read: source.read, place: places[index], boot }))
+        let place = places[index];
+        Some((index, Step { column, read: source.read, place, boot, does_yield: false }))
     });
     let mut found: Vec<(usize, Step)> = found.collect();
     match spec.kind {
@@ -300,7 +305,13 @@ fn steps_for(column: Column, fields: &[Field], places: &[Place], boot: Option<Pl
         Kind::Address => found.sort_by_key(|(index, _)| *index),
         // Each writes where it knows a rate, over what less preferred ones wrote.
         Kind::Float64 => found.reverse(),
-        _ => found.truncate(1),
+        // A delta of 0 counts nothing, and a total beside it counts something else.
+        _ if COUNTERS.contains(&column) => found.truncate(1),
+        // Each but the first writes where its value is not 0, over what less preferred ones wrote.
+        _ => {
+            found.reverse();
+            found.iter_mut().skip(1).for_each(|(_, step)| step.does_yield = true);
+        }
     }
     found.into_iter().map(|(_, step)| step).collect()
 }

@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub(super) place: Place,
     /// Where the record itself says when the exporter started; for uptimes.
     pub(super) boot: Option<Place>,
+    /// A value of 0 leaves what a less preferred element has written.
+    pub(super) does_yield: bool,
 }
 
 impl Step {
@@ -35,6 +37,22 @@ impl Step {
         context: &MessageContext<'_>,
         chunk: &mut Chunk,
     ) {
+        if !self.does_yield {
+            return self.write(records, context, chunk);
+        }
+        let (count, width) = (records.count(), self.column.width_bytes());
+        let before = chunk.extend(self.column, count).to_vec();
+        self.write(records, context, chunk);
+        let rows = chunk.extend(self.column, count).chunks_exact_mut(width);
+        let rows = rows.zip(before.chunks_exact(width)).zip(records.values(self.place));
+        for ((out, before), value) in rows {
+            if value.iter().all(|&byte| byte == 0) {
+                out.copy_from_slice(before);
+            }
+        }
+    }
+
+    fn write(&self, records: &impl Records, context: &MessageContext<'_>, chunk: &mut Chunk) {
         let Self { column, place, .. } = *self;
         let timing = &context.timing;
         match self.read {

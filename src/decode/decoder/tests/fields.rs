@@ -123,3 +123,24 @@ fn values_that_are_stepped_over_though_they_mean_something_are_counted() {
     let tally = bench.decode(&ipfix().template(300, &fields).data_set(300, &records).finish());
     assert_eq!((tally.flows, tally.odd_length_values, tally.list_values), (2, 2, 2));
 }
+
+#[test]
+fn a_preferred_element_that_is_0_gives_way_but_counters_do_not() {
+    let mut bench = Bench::new();
+    let fields = [9, 29, 180, 182, 61, 1, 85].map(|id| Field::new(id, 1));
+    let times = [Field::new(152, 8), Field::new(22, 4), Field::new(153, 8)];
+    let absolute = |ms: i64| ms.to_be_bytes();
+    let record = |masks: [u8; 2], first: i64| {
+        let uptime = 50_000_u32.to_be_bytes();
+        let numbers = [masks[0], masks[1], 0, 7, 1, 0, 9];
+        [&numbers[..], &absolute(first), &uptime, &absolute(NOW_MS)].concat()
+    };
+    let records = [record([0, 64], 0), record([24, 0], NOW_MS - 5), record([24, 64], NOW_MS - 5)];
+    let all = [&fields[..], &times].concat();
+    bench.decode(&v9().template(300, &all).data_set_padded(300, &records, 0).finish());
+    assert_eq!(bench.column(Column::SrcMaskLen), [64, 24, 24]);
+    assert_eq!(bench.column(Column::SrcPort), [7, 7, 7]);
+    assert_eq!(bench.column(Column::Bytes), [Value::Null, Value::Null, Value::Null]);
+    let first = bench.column(Column::FirstSwitched);
+    assert_eq!(first, [NOW_MS - 10_000, NOW_MS - 5, NOW_MS - 5]);
+}
