@@ -191,9 +191,13 @@ impl<'a> MessageReader<'a> {
             return self.drop_set(DropReason::ShortSet, body);
         }
         if !template.definition.is_options {
-            return template.plan.write_flows(body, context, &mut self.output);
+            let bad_before = self.bad_records();
+            template.plan.write_flows(body, context, &mut self.output);
+            self.records_are_known &= self.bad_records() == bad_before;
+            return;
         }
         let (domain_id, now_ms) = (context.domain_id, context.timing.received_ms);
+        let bad_before = self.bad_records();
         let announced = self.peer.announced();
         // A table that is looked at is copied for a change.
         (context.names, context.rates) = (NameLookup::default(), RateLookup::default());
@@ -201,11 +205,17 @@ impl<'a> MessageReader<'a> {
             let is_little_endian = self.options.has_little_endian_rates;
             template.options.learn(records, announced, domain_id, now_ms, is_little_endian)
         });
+        self.records_are_known &= self.bad_records() == bad_before;
         // What they say holds for the flows of the same message too.
         context.use_announced(announced, now_ms);
         if !has_room {
             self.drop_set(DropReason::OptionsLimit, body);
         }
+    }
+
+    /// Sets that end in a record that is not whole: how many records follow it is not known.
+    fn bad_records(&self) -> u64 {
+        self.output.tally.dropped(DropReason::BadRecord).count
     }
 
     fn drop_set(&mut self, reason: DropReason, body: &[u8]) {

@@ -144,3 +144,18 @@ fn a_preferred_element_that_is_0_gives_way_but_counters_do_not() {
     let first = bench.column(Column::FirstSwitched);
     assert_eq!(first, [NOW_MS - 10_000, NOW_MS - 5, NOW_MS - 5]);
 }
+
+#[test]
+fn records_behind_a_bad_one_are_not_lost_on_the_way() {
+    let mut bench = Bench::new();
+    let of = |sequence| {
+        MessageBuilder::ipfix(IpfixHeader { export_time_s: NOW_S, sequence, domain_id: 7 })
+    };
+    let fields = [Field::new(96, u16::MAX), Field::new(1, 1)];
+    let (good, bad) = ([1, b'a', 1], [200, b'a', 1]);
+    bench.decode(&of(0).template(300, &fields).data_set_padded(300, &[good], 0).finish());
+    let tally = bench.decode(&of(1).data_set_padded(300, &[good, bad, bad], 0).finish());
+    assert_eq!(dropped(&tally), [("bad_record", 1)]);
+    let lost = (4..200).map(|n| bench.decode(&of(n).data_set_padded(300, &[good], 0).finish()));
+    assert_eq!(lost.map(|tally| tally.lost_records).sum::<u64>(), 0);
+}
