@@ -93,11 +93,13 @@ impl Timing {
     /// The export time instead of a time that no flow can have had: before the year 2000, which is what
     /// exporters without a clock or without a value send, or further in the future than clocks are apart.
     fn if_possible(&self, event_ms: i64) -> i64 {
-        if (TIME_BEGIN_MS..=self.latest_ms).contains(&event_ms) {
-            event_ms
-        } else {
-            self.timestamp_ms
-        }
+        if self.is_possible(event_ms) { event_ms } else { self.timestamp_ms }
+    }
+
+    /// Whether a flow can have been then.
+    #[must_use]
+    pub fn is_possible(&self, event_ms: i64) -> bool {
+        (TIME_BEGIN_MS..=self.latest_ms).contains(&event_ms)
     }
 }
 

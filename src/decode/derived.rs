@@ -105,9 +105,15 @@ impl Derived {
         let Some(duration) = self.duration else { return };
         let (times, _) = chunk.extend(to, count).as_chunks_mut::<8>();
         for (time, value) in times.iter_mut().zip(records.values(duration.place)) {
+            // All ones is what exporters send that do not know it.
+            if value.iter().all(|&byte| byte == 0xff) {
+                continue;
+            }
             let duration_ms = i64::try_from(unsigned(value) / duration.units_per_ms).unwrap_or(0);
             let moved = i64::from_le_bytes(*time).saturating_add(sign * duration_ms);
-            *time = moved.to_le_bytes();
+            if context.timing.is_possible(moved) {
+                *time = moved.to_le_bytes();
+            }
         }
     }
 }

@@ -99,3 +99,17 @@ fn absolute_times_and_uptimes_of_eight_bytes_are_read_in_netflow_v9() {
     let record = [50_000_u64.to_be_bytes(), 59_000_u64.to_be_bytes()].concat();
     assert_eq!(times_of(v9(), &uptimes, &record), (NOW_MS - 10_000, NOW_MS - 1_000));
 }
+
+#[test]
+fn a_duration_that_cannot_be_or_is_all_ones_moves_nothing() {
+    let ms = NOW_MS.to_be_bytes();
+    let fields = [Field::new(153, 8), Field::new(161, 8)];
+    let record = [ms, (i64::MAX / 2).to_be_bytes()].concat();
+    assert_eq!(times_of(ipfix(), &fields, &record), (NOW_MS, NOW_MS));
+    let fields = [Field::new(153, 8), Field::new(161, 4)];
+    let record = [&ms[..], &[0xff; 4]].concat();
+    assert_eq!(times_of(ipfix(), &fields, &record), (NOW_MS, NOW_MS));
+    let fields = [Field::new(152, 8), Field::new(161, 4)];
+    let record = [&ms[..], &[0x7f, 0xff, 0xff, 0xff]].concat();
+    assert_eq!(times_of(ipfix(), &fields, &record), (NOW_MS, NOW_MS), "24 days ahead");
+}
