@@ -175,14 +175,10 @@ impl<'a> MessageReader<'a> {
             return self.drop_set(DropReason::ExporterLimit, body);
         };
         let set = WaitingSet { body: body.into(), timing: context.timing };
-        match templates.waiting.keep(id, set, || templates.get(id).is_some()) {
+        match templates.waiting.keep(id, set, || templates.get(id)) {
             Outcome::Waits => self.records_are_known = false,
             Outcome::NoRoom => self.drop_set(DropReason::NoTemplate, body),
-            Outcome::TemplateCame => {
-                if let Some(template) = templates.get(id) {
-                    self.decode_set(&template, body, context);
-                }
-            }
+            Outcome::TemplateCame(template) => self.decode_set(&template, body, context),
         }
     }
 

@@ -170,9 +170,7 @@ impl Templates {
 
     /// Forgets one template of a kind, RFC 7011 section 8.1.
     pub(super) fn withdraw(&self, id: u16, is_options: bool) {
-        if self.get(id).is_some_and(|template| template.definition.is_options == is_options) {
-            self.forget(id);
-        }
+        self.forget_if(id, |template| template.definition.is_options == is_options);
     }
 
     /// Forgets all templates of a kind, RFC 7011 section 8.1.
@@ -198,8 +196,18 @@ impl Templates {
             .filter(|template| is_old(template))
             .map(|template| template.definition.id)
             .collect();
-        old.iter().for_each(|id| self.forget(*id));
-        old.len() as u64
+        old.iter().filter(|id| self.forget_if(**id, is_old)).count() as u64
+    }
+
+    /// Forgets a template that is as asked for, with the lock held: another reader may have learned a new
+    /// one meanwhile.
+    fn forget_if(&self, id: u16, is_meant: impl Fn(&Template) -> bool) -> bool {
+        let mut table = self.write();
+        let is_there = table.by_id.get(&id).is_some_and(|template| is_meant(template));
+        if is_there {
+            table.remove(id, &self.counts);
+        }
+        is_there
     }
 
     /// Every template.

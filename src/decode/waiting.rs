@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Timing;
+use super::message::SET_HEADER_BYTES;
 use super::tally::{DropReason, Tally};
+use super::template::Template;
 
 /// Bytes that wait for one exporter: half a minute of a busy router's flows at 1 Mbit/s.
 pub(super) const WAITING_BYTES_OF_EXPORTER_MAX: usize = 4 << 20;
@@ -56,8 +58,8 @@ pub(super) struct Waiting {
 pub(super) enum Outcome {
     Waits,
     NoRoom,
-    /// Another reader has learned the template meanwhile.
-    TemplateCame,
+    /// Another reader has learned the template meanwhile: this one.
+    TemplateCame(Arc<Template>),
 }
 
 impl Waiting {
@@ -65,17 +67,17 @@ impl Waiting {
         Self { by_template: Mutex::default(), counts }
     }
 
-    /// Keeps a set. `has_template` is asked with the lock held that [`Self::take`] needs, so that no set
+    /// Keeps a set. `template` is asked with the lock held that [`Self::take`] needs, so that no set
     /// comes between the template and those who take what waited for it.
     pub(super) fn keep(
         &self,
         template_id: u16,
         set: WaitingSet,
-        has_template: impl FnOnce() -> bool,
+        template: impl FnOnce() -> Option<Arc<Template>>,
     ) -> Outcome {
         let mut by_template = self.lock();
-        if has_template() {
-            return Outcome::TemplateCame;
+        if let Some(template) = template() {
+            return Outcome::TemplateCame(template);
         }
         if !self.counts.have_room(cost(&set)) {
             return Outcome::NoRoom;
