@@ -106,7 +106,7 @@ impl Waiting {
                 let is_kept = set.timing.received_ms >= received_ms;
                 if !is_kept {
                     self.counts.remove(set);
-                    tally.drop(DropReason::NoTemplate, set.body.len());
+                    tally.drop(DropReason::NoTemplate, SET_HEADER_BYTES + set.body.len());
                 }
                 is_kept
             });

@@ -51,3 +51,12 @@ fn exporters_have_a_share_of_waiting_sets_that_others_cannot_take() {
     assert_eq!(dropped(&bench.decode_from(router, &set(14_000))), []);
     assert_eq!(dropped(&bench.decode_from(router, &set(14_000))), [("no_template", 1)]);
 }
+
+#[test]
+fn a_set_that_waited_in_vain_is_dropped_with_its_header() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().raw_set(999, &[1; 8]).finish());
+    let mut tally = Tally::default();
+    bench.decoder.end_waiting(|_, waited| tally.add(waited));
+    assert_eq!(tally.dropped(DropReason::NoTemplate).bytes, 4 + 8);
+}
