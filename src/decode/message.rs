@@ -98,7 +98,8 @@ impl<'a> MessageReader<'a> {
         // behind the message is too short to be another one then.
         let behind = bytes.len() - message_bytes;
         let is_last = behind < MESSAGE_HEADER_BYTES_MIN;
-        let mut wire = Wire(if is_last { bytes } else { &bytes[..message_bytes] });
+        let whole = if is_last { bytes } else { &bytes[..message_bytes] };
+        let (mut wire, mut read_bytes) = (Wire(whole), message_bytes);
         let end = if is_last { behind } else { 0 };
         while wire.len() > end {
             // Exporters fill messages with zeros, up to a fixed size or to a multiple of 4.
@@ -111,6 +112,7 @@ impl<'a> MessageReader<'a> {
                 self.output.tally.drop(DropReason::BadSetLength, rest);
                 break;
             };
+            read_bytes = read_bytes.max(whole.len() - wire.len());
             let bytes_behind = wire.len() + if is_last { 0 } else { behind };
             if let Some(watch) = &mut self.watch {
                 watch.begin(id, body.len(), bytes_behind, self.output.tally);
@@ -120,7 +122,7 @@ impl<'a> MessageReader<'a> {
                 watch.end(self.output.tally);
             }
         }
-        &bytes[message_bytes..]
+        &bytes[read_bytes..]
     }
 
     fn read_set(

@@ -159,3 +159,14 @@ fn records_behind_a_bad_one_are_not_lost_on_the_way() {
     let lost = (4..200).map(|n| bench.decode(&of(n).data_set_padded(300, &[good], 0).finish()));
     assert_eq!(lost.map(|tally| tally.lost_records).sum::<u64>(), 0);
 }
+
+#[test]
+fn what_a_cut_set_takes_of_the_bytes_behind_its_message_is_not_dropped() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().template(300, &[Field::new(1, 4)]).finish());
+    let mut message = ipfix().data_set(300, &[[0, 0, 0, 1], [0, 0, 0, 2]]).finish();
+    let cut = u16::try_from(message.len() - 4).unwrap();
+    message[2..4].copy_from_slice(&cut.to_be_bytes());
+    let tally = bench.decode(&message);
+    assert_eq!((tally.flows, dropped(&tally)), (2, vec![]));
+}
