@@ -140,7 +140,7 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Learns templates, and decodes the sets that waited for them.
-    fn read_template_set(&mut self, body: &[u8], context: &MessageContext<'_>, layout: Layout) {
+    fn read_template_set(&mut self, body: &[u8], context: &mut MessageContext<'_>, layout: Layout) {
         let (protocol, domain_id) = (context.protocol, context.domain_id);
         let Some(templates) = self.peer.learn_templates(protocol, domain_id) else {
             return self.drop_set(DropReason::ExporterLimit, body);
@@ -151,10 +151,19 @@ impl<'a> MessageReader<'a> {
             if let Some(watch) = &mut self.watch {
                 watch.note_learned(protocol, domain_id, &template);
             }
-            for set in templates.waiting.take(template.definition.id) {
+            let waited = templates.waiting.take(template.definition.id);
+            let is_news = template.definition.is_options && !waited.is_empty();
+            if is_news {
+                // A table that is looked at is copied for a change.
+                (context.names, context.rates) = (NameLookup::default(), RateLookup::default());
+            }
+            for set in waited {
                 self.records_are_known = false;
                 let mut context = self.context(protocol, domain_id, set.timing);
                 self.decode_set(&template, &set.body, &mut context);
+            }
+            if is_news {
+                context.use_announced(self.peer.announced(), self.received_ms);
             }
         }
     }

@@ -185,3 +185,13 @@ fn a_domain_that_announces_the_rate_zero_is_not_sampled() {
     assert_eq!((&rates[0], &rates[rates.len() - 1]), (&100.0.into(), &1.0.into()));
     assert!(bench.column(Column::SamplingProvenance).iter().all(|it| it == "options"));
 }
+
+#[test]
+fn options_that_waited_hold_for_the_flows_behind_their_template() {
+    let mut bench = Bench::new();
+    bench
+        .decode(&v9().template(300, &COUNTERS).data_set(400, &[[0, 0, 0, 0, 0, 0, 0, 9]]).finish());
+    let options = v9().options_template(400, &[Field::new(1, 4)], &[Field::new(34, 4)]);
+    bench.decode(&options.data_set_padded(300, &[[1, 1]], 0).finish());
+    assert_eq!(bench.column(Column::SamplingInterval), [9.0]);
+}
