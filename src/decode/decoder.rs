@@ -210,6 +210,9 @@ impl Decoder {
     }
 
     fn drop_waiting(&self, received_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
+        for (protocol, tally) in self.exporters.take_forgotten() {
+            note(protocol, &tally);
+        }
         if self.exporters.waiting() == (0, 0) {
             return;
         }

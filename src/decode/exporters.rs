@@ -85,6 +85,8 @@ pub struct Exporters {
     /// The account of every exporter beyond the limit.
     others: Arc<Exporter>,
     refused: AtomicU64,
+    /// Sets that waited for templates of exporters that were forgotten, until somebody counts them.
+    forgotten: Mutex<Vec<(Protocol, Tally)>>,
     swept_ms: AtomicI64,
     expired_ms: AtomicI64,
     in_all: InAll,
@@ -97,6 +99,7 @@ impl Default for Exporters {
             by_address: RwLock::default(),
             others: Arc::new(Exporter::new(Ipv4Addr::UNSPECIFIED.into(), &in_all)),
             refused: AtomicU64::new(0),
+            forgotten: Mutex::default(),
             swept_ms: AtomicI64::new(i64::MIN),
             expired_ms: AtomicI64::new(i64::MIN),
             in_all,
@@ -143,7 +146,8 @@ impl Exporters {
     }
 
     fn forget_idle(&self, known: &mut HashMap<IpAddr, Arc<Exporter>>, now_ms: i64) {
-        if now_ms.saturating_sub(self.swept_ms.load(Ordering::Relaxed)) < SWEEP_INTERVAL_MS {
+        if now_ms.abs_diff(self.swept_ms.load(Ordering::Relaxed)) < SWEEP_INTERVAL_MS.unsigned_abs()
+        {
             return;
         }
         self.swept_ms.store(now_ms, Ordering::Relaxed);
@@ -151,8 +155,26 @@ impl Exporters {
             let is_active =
                 now_ms - exporter.last_seen_ms() < IDLE_MAX_MS || exporter.is_connected();
             exporter.is_forgotten.store(!is_active, Ordering::Relaxed);
+            if !is_active {
+                self.drop_waiting_of(exporter);
+            }
             is_active
         });
+    }
+
+    fn drop_waiting_of(&self, exporter: &Exporter) {
+        exporter.datagrams.expire_waiting(i64::MAX, |protocol, tally| {
+            let mut forgotten = self.forgotten.lock().unwrap_or_else(PoisonError::into_inner);
+            match forgotten.iter_mut().find(|(known, _)| *known == protocol) {
+                Some((_, sum)) => sum.add(tally),
+                None => forgotten.push((protocol, tally.clone())),
+            }
+        });
+    }
+
+    /// What was dropped of exporters that were forgotten, by protocol; whoever takes it counts it.
+    pub(super) fn take_forgotten(&self) -> Vec<(Protocol, Tally)> {
+        std::mem::take(&mut *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Forgets templates that were not seen for a day, and tells `note` by protocol. Every reader may ask, as

@@ -60,3 +60,17 @@ fn a_set_that_waited_in_vain_is_dropped_with_its_header() {
     bench.decoder.end_waiting(|_, waited| tally.add(waited));
     assert_eq!(tally.dropped(DropReason::NoTemplate).bytes, 4 + 8);
 }
+
+#[test]
+fn sets_that_wait_for_a_forgotten_exporter_are_counted() {
+    let mut bench = Bench::new();
+    bench.decode(&ipfix().raw_set(999, &[1; 8]).finish());
+    for n in 1..u32::try_from(EXPORTERS_MAX).unwrap() {
+        bench.decode_from(n.to_be_bytes().into(), &[0]);
+    }
+    bench.decode_at([192, 0, 2, 9].into(), NOW_MS + 3_600_000, &[0]);
+    assert_eq!(bench.exporters.waiting(), (0, 0));
+    let mut tally = Tally::default();
+    bench.decoder.expire(NOW_MS + 3_600_000, |_, it| tally.add(it));
+    assert_eq!(dropped(&tally), [("no_template", 1)]);
+}
