@@ -114,7 +114,9 @@ fn a_kill_in_an_outage_loses_only_what_was_no_batch_yet() {
 fn live_rows_do_not_wait_for_spooled_ones() {
     let folder = tempfile::tempdir().unwrap();
     let http_port = free_port();
-    let more = settings(folder.path()).replace("fsync = false", "fsync = false\ndrain-rate = 1000");
+    let more = settings(folder.path())
+        .replace("fsync = false", "fsync = false\ndrain-rate = 1000")
+        .replace("queue-capacity = 10000", "queue-capacity = 100000");
     let app = start(&format!("http://127.0.0.1:{http_port}"), &more);
     generate(target(&app));
     wait_until("all rows are on disk", || app.view().ledger.books().spooled == FLOWS);

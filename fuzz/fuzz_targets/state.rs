@@ -8,7 +8,7 @@ use tidegate_fuzz::trial::NOW_MS;
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let exporters = Exporters::default();
     exporters.restore(input, NOW_MS).unwrap_err();
-    let mut sealed = [b"tidegate state\r\n\0\x01", input].concat();
+    let mut sealed = [b"tidegate state\r\n\0\x02", input].concat();
     let checksum = Sha256::digest(&sealed);
     sealed.extend_from_slice(&checksum);
     if let Ok(restored) = exporters.restore(&sealed, NOW_MS) {

@@ -354,10 +354,10 @@ impl Exporter {
         rates
     }
 
-    /// What it counts of itself: domain, IANA's name of the element, number.
+    /// What it counts of itself and said within a day: domain, IANA's name of the element, number.
     #[must_use]
-    pub fn statistics(&self) -> Vec<(u32, &'static str, u64)> {
-        self.announced.statistics.list()
+    pub fn statistics(&self, now_ms: i64) -> Vec<(u32, &'static str, u64)> {
+        self.announced.statistics.list(now_ms)
     }
 
     pub(super) fn known_interfaces(&self) -> &Interfaces {

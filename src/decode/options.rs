@@ -13,7 +13,7 @@ use super::rates::{Rate, RateKey, SamplingRates};
 use super::records::{Place, Records, Shape};
 use super::sampling::SamplingFields;
 use super::statistics::{Statistics, StatisticsReader};
-use super::template::Field;
+use super::template::{Field, TEMPLATE_AGE_MAX_MS};
 
 /// Observation domains whose start is kept; as many as may have templates. Those of all exporters take about
 /// 8 MiB.
@@ -21,6 +21,12 @@ const BOOTS_MAX: Limit = Limit { of_one: 1_024, in_all: 131_072 };
 
 /// What is announced unchanged is written down again after this, so that most refreshes copy nothing.
 pub(super) const REFRESH_MS: i64 = 60_000;
+
+/// A start counts for this long after it was announced. Some exporters announce it at their start alone.
+const BOOT_AGE_MAX_MS: i64 = TEMPLATE_AGE_MAX_MS;
+
+/// Domains that are asked for a start that the own one has not.
+const OTHERS_MAX: usize = 16;
 
 /// When an exporter started, as it announced it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,8 +83,17 @@ impl BootTimes {
         Self { boots: RwLock::default(), changes, in_all }
     }
 
-    pub(super) fn of_domain(&self, domain_id: u32) -> Option<i64> {
-        self.get(domain_id).map(|boot| boot.boot_ms)
+    /// The start that a domain announced, else that of others if they agree (there are devices that send
+    /// options under another source id than flows).
+    pub(super) fn of_domain(&self, domain_id: u32, now_ms: i64) -> Option<i64> {
+        let boots = self.boots.read().unwrap_or_else(PoisonError::into_inner);
+        let is_current = |boot: &&Boot| now_ms - boot.seen_ms < BOOT_AGE_MAX_MS;
+        if let Some(own) = boots.get(&domain_id).filter(is_current) {
+            return Some(own.boot_ms);
+        }
+        let mut others = boots.values().take(OTHERS_MAX).filter(is_current).map(|it| it.boot_ms);
+        let first = others.next()?;
+        others.all(|boot_ms| boot_ms == first).then_some(first)
     }
 
     /// Every start that is known, by domain.
@@ -151,7 +166,7 @@ impl OptionsReader {
         has_little_endian_rates: bool,
     ) -> bool {
         let mut has_room = self.names.learn(records, &announced.names, domain_id, now_ms);
-        has_room &= self.statistics.learn(records, &announced.statistics, domain_id);
+        has_room &= self.statistics.learn(records, &announced.statistics, domain_id, now_ms);
         if let Some(boot) = self.boot {
             for record in 0..records.count() {
                 let boot_ms = unsigned(records.value(record, boot));

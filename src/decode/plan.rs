@@ -228,7 +228,7 @@ impl MessageContext<'_> {
             self.sampling_unnamed = sampling;
         }
         self.names = announced.names.lookup(self.domain_id, now_ms);
-        self.timing.boot_ms = announced.boots.of_domain(self.domain_id);
+        self.timing.boot_ms = announced.boots.of_domain(self.domain_id, now_ms);
     }
 
     /// The rate of a record that names a sampler. That of another sampler says nothing of it.

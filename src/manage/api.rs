@@ -79,7 +79,7 @@ fn exporter(exporter: &Exporter, account: &Account, now_ms: i64) -> Value {
         "clockSkewMs": account.clock_skew_ms,
         "templates": exporter.template_count(),
         "sampling": sampling(exporter, now_ms),
-        "statistics": statistics(exporter),
+        "statistics": statistics(exporter, now_ms),
         "reversedFlows": account.tally.reversed_flows,
         "oddLengthValues": account.tally.odd_length_values,
         "listValues": account.tally.list_values,
@@ -112,9 +112,9 @@ fn sampling(exporter: &Exporter, now_ms: i64) -> Value {
 }
 
 /// What it says of itself in options records, by observation domain.
-fn statistics(exporter: &Exporter) -> Value {
+fn statistics(exporter: &Exporter, now_ms: i64) -> Value {
     let mut by_domain = BTreeMap::<u32, Map<String, Value>>::new();
-    for (domain_id, name, value) in exporter.statistics() {
+    for (domain_id, name, value) in exporter.statistics(now_ms) {
         let domain = by_domain.entry(domain_id).or_default();
         domain.insert("domain".to_owned(), domain_id.into());
         domain.insert(name.to_owned(), value.into());

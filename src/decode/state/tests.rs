@@ -90,7 +90,7 @@ fn what_was_announced_comes_back_and_decodes() {
     assert_eq!((tally.flows, tally.drops().count()), (1, 0));
     let exporter = after.get(ROUTER.into(), NOW_MS).unwrap();
     assert_eq!(exporter.announced.rates.lookup(7, NOW_MS).of_sampler(5).unwrap().interval, 100.0);
-    assert_eq!(exporter.announced.boots.of_domain(7), Some(NOW_MS - 5_000));
+    assert_eq!(exporter.announced.boots.of_domain(7, NOW_MS), Some(NOW_MS - 5_000));
     // The scope fields of NetFlow v9 are not elements, and the same announcement is a refresh.
     let refresh = v9().options_template(301, &[field(1, 4)], &[field(34, 4)]).finish();
     let address: IpAddr = "2001:db8::1".parse().unwrap();
