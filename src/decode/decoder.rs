@@ -303,6 +303,12 @@ impl Peer {
     /// The templates of an observation domain that announced some.
     pub(super) fn templates(&mut self, protocol: Protocol, domain_id: u32) -> Option<&Templates> {
         match self.templates.entry((protocol, domain_id)) {
+            Entry::Occupied(known) if known.get().is_forgotten() => {
+                let found = self.session.known_templates(protocol, domain_id)?;
+                let known = known.into_mut();
+                *known = found;
+                Some(known)
+            }
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(vacant) => {
                 Some(vacant.insert(self.session.known_templates(protocol, domain_id)?))
@@ -320,6 +326,12 @@ impl Peer {
             return None;
         }
         Some(Arc::clone(match self.templates.entry((protocol, domain_id)) {
+            Entry::Occupied(known) if known.get().is_forgotten() => {
+                let new = self.session.new_templates(protocol, domain_id)?;
+                let known = known.into_mut();
+                *known = new;
+                known
+            }
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => {
                 vacant.insert(self.session.new_templates(protocol, domain_id)?)

@@ -26,7 +26,13 @@ const IDLE_MAX_MS: i64 = 600_000;
 const SWEEP_INTERVAL_MS: i64 = 1_000;
 
 /// Old templates are looked for no more often than this.
-const EXPIRY_INTERVAL_MS: i64 = 60_000;
+const EXPIRY_INTERVAL_MS: u64 = 60_000;
+
+/// Between two looks lies so much only when the clock was set in between.
+const CLOCK_STEP_MS: u64 = 10 * EXPIRY_INTERVAL_MS;
+
+/// Exporters repeat their templates within this.
+const CLOCK_PAUSE_MS: i64 = 3_600_000;
 
 /// One address that sent datagrams.
 #[derive(Debug)]
@@ -89,6 +95,8 @@ pub struct Exporters {
     forgotten: Mutex<Vec<(Protocol, Tally)>>,
     swept_ms: AtomicI64,
     expired_ms: AtomicI64,
+    /// Not before this, since the clock was set.
+    expire_from_ms: AtomicI64,
     in_all: InAll,
 }
 
@@ -102,6 +110,7 @@ impl Default for Exporters {
             forgotten: Mutex::default(),
             swept_ms: AtomicI64::new(i64::MIN),
             expired_ms: AtomicI64::new(i64::MIN),
+            expire_from_ms: AtomicI64::new(i64::MIN),
             in_all,
         }
     }
@@ -181,9 +190,17 @@ impl Exporters {
     /// often as it likes.
     pub(super) fn expire_templates(&self, now_ms: i64, mut note: impl FnMut(Protocol, &Tally)) {
         let before_ms = self.expired_ms.load(Ordering::Relaxed);
-        if now_ms.saturating_sub(before_ms) < EXPIRY_INTERVAL_MS
+        let since_ms = now_ms.abs_diff(before_ms);
+        if since_ms < EXPIRY_INTERVAL_MS
             || self.expired_ms.swap(now_ms, Ordering::Relaxed) != before_ms
         {
+            return;
+        }
+        if before_ms != i64::MIN && since_ms > CLOCK_STEP_MS {
+            // The clock was set, or the host slept: all templates look old until they are used again.
+            self.expire_from_ms.store(now_ms.saturating_add(CLOCK_PAUSE_MS), Ordering::Relaxed);
+        }
+        if now_ms < self.expire_from_ms.load(Ordering::Relaxed) {
             return;
         }
         for exporter in self.known() {
@@ -386,6 +403,7 @@ impl Exporter {
                 note(protocol, &tally);
             }
         }
+        self.datagrams.forget_empty();
     }
 
     fn lock_account(&self) -> MutexGuard<'_, Account> {

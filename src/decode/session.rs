@@ -6,7 +6,7 @@
 //! with it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::exporters::SequenceKey;
@@ -30,7 +30,16 @@ const SEQUENCES_MAX: Limit = Limit { of_one: 1_024, in_all: 65_536 };
 pub(super) struct Session {
     counts: SessionCounts,
     domains: RwLock<HashMap<(Protocol, u32), Arc<Templates>>>,
-    sequences: Mutex<HashMap<SequenceKey, Streams>>,
+    sequences: Mutex<HashMap<SequenceKey, Watched>>,
+    messages: AtomicU64,
+}
+
+/// The sequences of one domain.
+#[derive(Debug, Default)]
+struct Watched {
+    streams: Streams,
+    /// Messages of the session before its last one.
+    heard: u64,
 }
 
 /// What a session counts against the limits of its exporter, and of all.
@@ -46,10 +55,16 @@ pub(super) struct SessionCounts {
 
 impl Session {
     pub(super) fn new(counts: SessionCounts) -> Self {
-        Self { counts, domains: RwLock::default(), sequences: Mutex::default() }
+        Self {
+            counts,
+            domains: RwLock::default(),
+            sequences: Mutex::default(),
+            messages: AtomicU64::new(0),
+        }
     }
 
-    /// Notes the number of a message; with too many sequences the ones beyond are not watched.
+    /// Notes the number of a message. With too many sequences the oldest is not watched any more, and with too
+    /// many in all the new one.
     pub(super) fn note_sequence(
         &self,
         key: SequenceKey,
@@ -59,14 +74,29 @@ impl Session {
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
         let known = sequences.get(&key);
-        let is_full = known.is_none() && sequences.len() >= SEQUENCES_MAX.of_one;
-        let new = known.map_or(1, |streams| streams.count_new(source_port));
+        if known.is_none() && sequences.len() >= SEQUENCES_MAX.of_one {
+            self.forget_oldest(&mut sequences);
+        }
+        let known = sequences.get(&key);
+        let new = known.map_or(1, |known| known.streams.count_new(source_port));
         let in_all = &self.counts.sequences_in_all;
-        if is_full || new > 0 && in_all.load(Ordering::Relaxed) + new > SEQUENCES_MAX.in_all {
+        if new > 0 && in_all.load(Ordering::Relaxed) + new > SEQUENCES_MAX.in_all {
             return Observed::default();
         }
         in_all.fetch_add(new, Ordering::Relaxed);
-        sequences.entry(key).or_default().note(source_port, number, units)
+        let heard = self.messages.fetch_add(1, Ordering::Relaxed);
+        let watched = sequences.entry(key).or_default();
+        watched.heard = heard;
+        watched.streams.note(source_port, number, units)
+    }
+
+    /// Makes room for one more sequence: that of the domain that was silent for longest goes.
+    fn forget_oldest(&self, sequences: &mut HashMap<SequenceKey, Watched>) {
+        let oldest = sequences.iter().min_by_key(|(_, watched)| watched.heard).map(|(key, _)| *key);
+        if let Some(watched) = oldest.and_then(|key| sequences.remove(&key)) {
+            let count = watched.streams.count();
+            self.counts.sequences_in_all.fetch_sub(count, Ordering::Relaxed);
+        }
     }
 
     /// Drops waiting sets that were received before `received_ms`, and tells `note` by protocol.
@@ -79,6 +109,15 @@ impl Session {
                 note(*protocol, &tally);
             }
         }
+    }
+
+    /// Forgets domains that have had nothing for a while: there are exporters that take another id at every
+    /// start, and stray datagrams of any.
+    pub(super) fn forget_empty(&self) {
+        let mut known = self.domains.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        known.retain(|_, templates| !templates.forget_if_empty());
+        self.counts.domains_in_all.fetch_sub(before - known.len(), Ordering::Relaxed);
     }
 
     /// The templates of every observation domain.
@@ -122,7 +161,7 @@ impl Drop for Session {
         let domains = self.domains.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.counts.domains_in_all.fetch_sub(domains.len(), Ordering::Relaxed);
         let sequences = self.sequences.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let watched = sequences.values().map(Streams::count).sum();
+        let watched = sequences.values().map(|watched| watched.streams.count()).sum();
         self.counts.sequences_in_all.fetch_sub(watched, Ordering::Relaxed);
     }
 }
@@ -145,6 +184,11 @@ mod tests {
         assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), SEQUENCES_MAX.in_all);
         assert!(sessions[129].new_templates(Protocol::Ipfix, 1).is_none());
         assert!(sessions[0].new_templates(Protocol::Ipfix, 1).is_some(), "known");
+        // A domain without templates is forgotten at the second look, and makes room.
+        sessions[0].forget_empty();
+        assert!(sessions[0].new_templates(Protocol::Ipfix, 5_000).is_none());
+        sessions[0].forget_empty();
+        assert!(sessions[0].new_templates(Protocol::Ipfix, 5_000).is_some());
         drop(sessions);
         assert_eq!(counts.domains_in_all.load(Ordering::Relaxed), 0);
         assert_eq!(counts.sequences_in_all.load(Ordering::Relaxed), 0);

@@ -4,7 +4,7 @@
 //! Readers look a template up once per set. A refresh that changes nothing writes nothing.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::options::OptionsReader;
@@ -115,6 +115,10 @@ pub(super) struct Templates {
     counts: TemplateCounts,
     /// Data sets that came before their template.
     pub(super) waiting: Waiting,
+    /// There was nothing in it at the last look.
+    was_empty: AtomicBool,
+    /// The session has forgotten it: readers that still know it must look again.
+    is_forgotten: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +141,27 @@ pub(super) enum Learned {
 
 impl Templates {
     pub(super) fn new(counts: TemplateCounts, waiting: WaitingCounts) -> Self {
-        Self { table: RwLock::default(), counts, waiting: Waiting::new(waiting) }
+        Self {
+            table: RwLock::default(),
+            counts,
+            waiting: Waiting::new(waiting),
+            was_empty: AtomicBool::new(false),
+            is_forgotten: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
+    }
+
+    /// Whether there was neither a template nor a waiting set at this look and the one before; then it counts
+    /// as forgotten. Two looks, since a reader may be about to learn a template.
+    pub(super) fn forget_if_empty(&self) -> bool {
+        let is_empty = self.list().is_empty() && self.waiting.is_empty();
+        let is_forgotten = is_empty && self.was_empty.load(Ordering::Relaxed);
+        self.was_empty.store(is_empty, Ordering::Relaxed);
+        self.is_forgotten.store(is_forgotten, Ordering::Relaxed);
+        is_forgotten
     }
 
     pub(super) fn get(&self, id: u16) -> Option<Arc<Template>> {

@@ -88,6 +88,11 @@ impl Waiting {
         Outcome::Waits
     }
 
+    /// Whether no set waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Takes what waited for a template.
     pub(super) fn take(&self, template_id: u16) -> Vec<WaitingSet> {
         let mut by_template = self.lock();

@@ -371,6 +371,46 @@ fn a_template_that_is_neither_announced_nor_used_for_a_day_is_forgotten() {
 }
 
 #[test]
+fn a_step_of_the_clock_expires_nothing_that_is_announced_again() {
+    let mut bench = Bench::new();
+    let exporter = [192, 0, 2, 1].into();
+    let template = ipfix().template(300, &COUNTERS).finish();
+    bench.decode(&template);
+    let mut expired = Tally::default();
+    bench.decoder.expire(NOW_MS, |_, tally| expired.add(tally));
+    let later_ms = NOW_MS + 2 * 86_400_000;
+    bench.decoder.expire(later_ms, |_, tally| expired.add(tally));
+    bench.decode_at(exporter, later_ms + 1_800_000, &template);
+    for minute in 1..=120 {
+        bench.decoder.expire(later_ms + minute * 60_000, |_, tally| expired.add(tally));
+    }
+    assert_eq!((expired.templates_expired, bench.exporters.template_count()), (0, 1));
+    bench.decoder.expire(NOW_MS - 86_400_000, |_, tally| expired.add(tally));
+    assert_eq!(bench.exporters.template_count(), 1, "set back");
+}
+
+#[test]
+fn domains_that_are_not_used_any_more_make_room_for_others() {
+    let mut bench = Bench::new();
+    let of = |domain_id| {
+        let header = IpfixHeader { export_time_s: NOW_S, sequence: 0, domain_id };
+        MessageBuilder::ipfix(header).template(300, &COUNTERS)
+    };
+    for domain_id in 0..1_024 {
+        bench.decode(&of(domain_id).finish());
+    }
+    assert_eq!(dropped(&bench.decode(&of(5_000).finish())), [("exporter_limit", 1)]);
+    let two_days_ms = 2 * 86_400_000;
+    for minute in 0..3 {
+        bench.decoder.expire(NOW_MS + two_days_ms + minute * 60_000, |_, _| {});
+    }
+    let message = of(5_000).data_set(300, &[&[1, 1], &[2, 1]]).finish();
+    assert_eq!(bench.decode(&message).flows, 2);
+    assert_eq!(bench.decode(&of(7).data_set(300, &[&[1, 1]]).declare(26).finish()).templates, 1);
+    assert_eq!(bench.exporters.template_count(), 2, "a reader that knew the domain looked again");
+}
+
+#[test]
 fn an_options_record_is_counted_and_is_no_flow() {
     let mut bench = Bench::new();
     for builder in [ipfix(), v9()] {
