@@ -9,14 +9,14 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{Counter, Gauge};
 use tracing::{info, warn};
 
 use crate::decode::{Exporters, STATE_BYTES_MAX};
-use crate::telemetry::{MetricName, Metrics};
+use crate::telemetry::{MetricName, Metrics, unix_ms};
 
 /// The file in the directory.
 const FILE_NAME: &str = "templates";
@@ -272,11 +272,6 @@ impl StateMetrics {
 /// Shows the metrics of a collector that keeps nothing.
 pub fn register_metrics(metrics: &Metrics) {
     drop(StateMetrics::new(metrics));
-}
-
-fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::SystemTime;
 
 use hyper::{Method, StatusCode};
 
 use crate::clickhouse::EndpointInUse;
 use crate::decode::Exporters;
 use crate::sink::Ledger;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, unix_ms};
 
 use super::api;
 
@@ -124,11 +123,6 @@ impl View {
             }
         }
     }
-}
-
-fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Answer {

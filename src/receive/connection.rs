@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::decode::{Datagram, Decoder};
+use crate::telemetry::unix_ms;
 
-use super::intake::{Intake, unix_ms};
+use super::intake::Intake;
 use super::stream::{Frame, StreamReader};
 
 /// A host that is gone shows after about two minutes: this time, and six probes.

@@ -1,7 +1,7 @@
 //! From the bytes of a datagram to the queue: what readers of UDP and of TCP do alike.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use metrics::{Counter, Histogram};
 
@@ -102,10 +102,4 @@ impl Intake {
             self.enqueue_seconds.record(start.elapsed());
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub(super) fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

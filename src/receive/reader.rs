@@ -10,9 +10,9 @@ use tracing::{error, warn};
 
 use crate::decode::{Datagram, Decoder};
 use crate::sink::RowDropReason;
-use crate::telemetry::{MetricName, Metrics, RateLimit};
+use crate::telemetry::{MetricName, Metrics, RateLimit, unix_ms};
 
-use super::intake::{Intake, unix_ms};
+use super::intake::Intake;
 use super::socket::granted_bytes;
 use super::sys::{DatagramBatch, kernel_drops};
 

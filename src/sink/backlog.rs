@@ -4,14 +4,14 @@
 //! oldest one is taken. Then live batches are delivered at once, and spooled ones beside them, at a bounded rate.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tracing::error;
 
 use crate::clickhouse::Class;
 use crate::config::{RetryConfig, SpoolConfig};
 use crate::spool::{AppendError, BatchId, Entry, Header, Pace, Spool, SpooledBatch, Why};
-use crate::telemetry::RateLimit;
+use crate::telemetry::{RateLimit, unix_ms};
 
 use super::destination::{Batch, Target};
 use super::retry;
@@ -22,7 +22,7 @@ use super::tries::{LOG_INTERVAL, Progress, Refusal};
 const MENDING_PAUSE: Duration = Duration::from_secs(60);
 
 /// Longest sleep without batches.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// What waits, and until when.
 #[derive(Debug)]
@@ -78,14 +78,13 @@ impl Backlog {
 
     /// Keeps a batch; `false` when there is no room, which is logged.
     pub(super) fn keep(&mut self, batch: &Batch, why: Why) -> bool {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let header = Header {
             token: batch.token.clone(),
             target: batch.target.label().to_owned(),
             rows: batch.rows,
             on_row_error: batch.on_row_error,
             why,
-            created_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            created_ms: unix_ms(),
         };
         match self.spool.append(&Entry { header, body: batch.bytes.clone() }) {
             Ok(_) => true,

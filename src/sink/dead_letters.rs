@@ -1,7 +1,6 @@
 //! Rows that ClickHouse will not take, as rows of `flows_dead_letter`.
 
 use std::ops::Range;
-use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -49,11 +48,10 @@ pub(super) fn letters(
     block: &Block,
     rows: Range<usize>,
     refusal: &Refusal,
-    now: SystemTime,
+    now_ms: i64,
     method: Method,
 ) -> Batch {
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let failed_at = utc(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let failed_at = utc(now_ms);
     let text = refusal.failure.to_string();
     let error = shown(&text);
     let failed_columns = failed_columns(&error);

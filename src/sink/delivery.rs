@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{Counter, Gauge, Histogram};
@@ -12,18 +12,15 @@ use tracing::{debug, error, warn};
 use crate::clickhouse::{Block, Class, Damaged, Method, encode_batch};
 use crate::config::{ClickHouseConfig, OnRowError};
 use crate::spool::{SpooledBatch, Why};
-use crate::telemetry::{MetricName, Metrics, RateLimit};
+use crate::telemetry::{MetricName, Metrics, RateLimit, unix_ms};
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, IDLE};
 
 use super::dead_letters::{LETTERS_PER_INSERT, letters};
 use super::destination::{Batch, Destination, Fatal, Target};
 use super::ledger::{Ledger, RowDropReason};
 use super::quarantine::Search;
 use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Progress, Refusal, Tried, Tries};
-
-/// Longest sleep without batches.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// Delivers batches, one at a time.
 #[derive(Debug)]
@@ -265,8 +262,7 @@ impl<D: Destination> Delivery<D> {
     ) -> Result<(), Fatal> {
         for start in rows.clone().step_by(LETTERS_PER_INSERT) {
             let end = rows.end.min(start + LETTERS_PER_INSERT);
-            let letters =
-                letters(batch, block, start..end, refusal, SystemTime::now(), self.method);
+            let letters = letters(batch, block, start..end, refusal, unix_ms(), self.method);
             match self.send(&letters)? {
                 Outcome::Stored => self.ledger.keep(letters.rows),
                 Outcome::Refused(own) => {

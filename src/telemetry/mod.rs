@@ -1,10 +1,12 @@
-//! What an operator sees: the table of metrics, the log, and the limit on repeated lines.
+//! What an operator sees: the table of metrics, the log, the limit on repeated lines, and the wall clock.
 
+mod clock;
 mod log;
 mod metrics;
 mod names;
 mod rate_limit;
 
+pub use self::clock::unix_ms;
 pub use self::log::init as init_log;
 pub use self::metrics::Metrics;
 pub use names::{METRICS, MetricKind, MetricName, MetricSpec};
