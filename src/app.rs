@@ -1,6 +1,8 @@
 //! The collector: the only place that knows all stages. Builds them, starts them, waits, drains them.
 
-use std::convert::Infallible;
+mod readers;
+mod sink;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,19 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use tracing::{info, warn};
 
 use crate::clickhouse::EndpointInUse;
-use crate::config::{Config, ReceiverConfig};
-use crate::decode::{Decoder, DecoderOptions, Exporters};
+use crate::config::Config;
+use crate::decode::Exporters;
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
-use crate::queue::{self, ChunkSender};
-use crate::receive::{BindError, Bound, DecodeMetrics, Intake, Reader, TcpReader, bind};
-use crate::sink::{Backlog, Books, ClickHouse, Delivery, Fatal, Flusher, Ledger, RowDropReason};
-use crate::spool::{OpenError as SpoolError, Spool};
+use crate::patience::Patience;
+use crate::queue::QueueDepth;
+use crate::receive::{BindError, Bound, bind};
+use crate::sink::{Books, Fatal, Ledger, RowDropReason};
+use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
+
+use readers::Readers;
+use sink::{Shared, Sink};
 
 /// How often a stopping collector looks whether its threads are done.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -36,9 +42,11 @@ pub struct App {
     readers: Vec<JoinHandle<()>>,
     /// Keeps the templates, when they are to be kept.
     state: Option<StateWriter>,
-    /// The flusher, then delivery.
+    /// The flusher, then delivery; none without batching.
     sink: Vec<JoinHandle<()>>,
-    abandon: Sender<Infallible>,
+    /// What ClickHouse does not take in time can be spooled.
+    can_keep: bool,
+    patience: Patience,
     fatal: Receiver<Fatal>,
 }
 
@@ -92,32 +100,21 @@ impl App {
             listens.collect(),
         ));
         let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
-        let (abandon, abandoned) = crossbeam_channel::bounded(0);
+        let patience = Patience::default();
         let (report_fatal, fatal) = crossbeam_channel::bounded(1);
-        let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
-        show_state(config, &queue, &exporters, &metrics);
-
-        let spool = Spool::open(&config.spool, &metrics)?;
-        let backlog = spool.map(|it| Backlog::new(it, &config.spool, &config.clickhouse.retry));
-        let (batches, delivered) = crossbeam_channel::bounded(0);
-        let flusher = Flusher::new(&config.clickhouse, chunks, batches);
-        let delivery = Delivery::new(
-            delivered,
-            ClickHouse::new(&config.clickhouse, endpoint)?,
-            &config.clickhouse,
-            backlog,
-            abandoned,
-            Arc::clone(&ledger),
-            &metrics,
-        );
-        let sink = vec![
-            spawn("flusher", move || flusher.run())?,
-            spawn("delivery", move || delivery.run(&report_fatal))?,
-        ];
+        let shared = Shared {
+            endpoint,
+            patience: patience.clone(),
+            ledger: Arc::clone(&ledger),
+            fatal: report_fatal,
+            metrics: Arc::clone(&metrics),
+        };
+        let Sink { outlets, queue_depth, threads: sink, can_keep } = Sink::start(config, shared)?;
+        show_state(config, queue_depth, &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let readers = Readers { config, exporters, queue, ledger, metrics, stop: &stop };
+        let readers = Readers { config, exporters, outlets, ledger, metrics, stop: &stop };
         let readers = readers.start(bound)?;
         view.enter(Phase::Ready);
         let grace_period = config.clickhouse.batch.shutdown_grace_period;
@@ -130,7 +127,8 @@ impl App {
             readers,
             state,
             sink,
-            abandon,
+            can_keep,
+            patience,
             fatal,
         })
     }
@@ -166,15 +164,21 @@ impl App {
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
         self.stop.store(true, Ordering::Relaxed);
-        let pending = || self.view.ledger.books().pending();
-        wait_until(deadline, || self.readers.iter().all(JoinHandle::is_finished));
+        // The other half is for the disk.
+        let patience_ends = if self.can_keep { start + self.grace_period / 2 } else { deadline };
+        let are_readers_done = || self.readers.iter().all(JoinHandle::is_finished);
+        // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
+        let is_drained = || {
+            self.view.ledger.books().pending() == 0 || self.sink.iter().all(JoinHandle::is_finished)
+        };
+        wait_until(patience_ends, are_readers_done);
         // What the last datagrams announced is written beside the draining.
         if let Some(state) = &mut self.state {
             state.stop();
         }
-        // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
-        wait_until(deadline, || pending() == 0 || self.sink.iter().all(JoinHandle::is_finished));
-        drop(self.abandon);
+        wait_until(patience_ends, is_drained);
+        self.patience.end();
+        wait_until(deadline, || are_readers_done() && is_drained());
         wait_until(deadline, || self.state.as_ref().is_none_or(StateWriter::is_finished));
         if self.state.is_some_and(|state| !state.is_finished()) {
             warn!("Templates were not written in time, the file of before stays.");
@@ -202,73 +206,6 @@ impl App {
     }
 }
 
-/// What every reader shares.
-struct Readers<'a> {
-    config: &'a Config,
-    exporters: Arc<Exporters>,
-    queue: ChunkSender,
-    ledger: Arc<Ledger>,
-    metrics: Arc<Metrics>,
-    stop: &'a Arc<AtomicBool>,
-}
-
-impl Readers<'_> {
-    fn start(self, bound: Vec<(String, Bound)>) -> io::Result<Vec<JoinHandle<()>>> {
-        let decode_metrics = Arc::new(DecodeMetrics::new(&self.metrics));
-        let mut threads = Vec::new();
-        for ((name, bound), receiver) in bound.into_iter().zip(&self.config.receivers) {
-            let options = DecoderOptions {
-                identity: self.config.identity.clone(),
-                protocols: receiver.protocols.clone(),
-                skew_max: self.config.skew_max,
-                keep_unknown_elements: receiver.keep_unknown_elements,
-                fallback_rate: receiver.sampling_interval,
-                has_little_endian_rates: receiver.little_endian_sampling,
-            };
-            let intake = || self.intake(receiver, &decode_metrics);
-            let exporters = || Arc::clone(&self.exporters);
-            match bound {
-                Bound::Udp(sockets) => {
-                    for (index, socket) in sockets.into_iter().enumerate() {
-                        let decoder = Decoder::new(options.clone(), exporters());
-                        let reader = Reader::new(socket, decoder, intake(), &self.metrics);
-                        let stop = Arc::clone(self.stop);
-                        threads.push(spawn(&format!("{name}-{index}"), move || reader.run(&stop))?);
-                    }
-                }
-                Bound::Tcp(listener, tcp) => {
-                    // The sink needs the other half for what it gets meanwhile.
-                    let stop_wait = self.config.clickhouse.batch.shutdown_grace_period / 2;
-                    let reader = TcpReader::new(
-                        listener,
-                        tcp,
-                        options,
-                        exporters(),
-                        intake(),
-                        stop_wait,
-                        &self.metrics,
-                    );
-                    let stop = Arc::clone(self.stop);
-                    threads.push(spawn(&format!("{name}-0"), move || reader.run(&stop))?);
-                }
-            }
-        }
-        Ok(threads)
-    }
-
-    fn intake(&self, receiver: &ReceiverConfig, decode_metrics: &Arc<DecodeMetrics>) -> Intake {
-        let (on_row_error, _) = self.config.on_row_error(receiver);
-        Intake::new(
-            &receiver.name,
-            self.config.clickhouse.batch.max_rows,
-            self.queue.with(on_row_error),
-            Arc::clone(&self.ledger),
-            Arc::clone(decode_metrics),
-            &self.metrics,
-        )
-    }
-}
-
 /// What each receiver listens on, by name.
 fn bind_receivers(config: &Config) -> Result<Vec<(String, Bound)>, BindError> {
     config.receivers.iter().map(|receiver| Ok((receiver.name.clone(), bind(receiver)?))).collect()
@@ -290,10 +227,16 @@ fn keep_templates(
 }
 
 /// Gauges that are read when they are shown.
-fn show_state(config: &Config, queue: &ChunkSender, exporters: &Arc<Exporters>, metrics: &Metrics) {
-    let capacity = config.clickhouse.batch.queue_capacity_rows;
+fn show_state(
+    config: &Config,
+    queue_depth: QueueDepth,
+    exporters: &Arc<Exporters>,
+    metrics: &Metrics,
+) {
+    let batch = &config.clickhouse.batch;
+    let capacity = if batch.enabled { batch.queue_capacity_rows } else { 0 };
     metrics.gauge(MetricName::BatchQueueCapacity, &[]).set(as_f64(capacity));
-    let (queue_rows, depth) = (metrics.gauge(MetricName::BatchQueueRows, &[]), queue.depth());
+    let queue_rows = metrics.gauge(MetricName::BatchQueueRows, &[]);
     let exporter_count = metrics.gauge(MetricName::DecodeExporters, &[]);
     let template_count = metrics.gauge(MetricName::DecodeTemplates, &[]);
     let waiting_sets = metrics.gauge(MetricName::DecodeWaitingSets, &[]);
@@ -301,7 +244,7 @@ fn show_state(config: &Config, queue: &ChunkSender, exporters: &Arc<Exporters>, 
     let refused = metrics.counter(MetricName::DecodeExportersRefused, &[]);
     let exporters = Arc::clone(exporters);
     metrics.on_render(move || {
-        queue_rows.set(as_f64(depth.rows()));
+        queue_rows.set(as_f64(queue_depth.rows()));
         exporter_count.set(as_f64(exporters.count()));
         template_count.set(as_f64(exporters.template_count()));
         let (sets, bytes) = exporters.waiting();

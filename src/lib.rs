@@ -11,6 +11,7 @@ pub mod elements;
 pub mod flow;
 pub mod inspect;
 pub mod manage;
+pub mod patience;
 pub mod queue;
 pub mod receive;
 pub mod sink;

@@ -109,7 +109,7 @@ fn an_unreachable_clickhouse_is_said_and_waited_for() {
     let log = collector.log();
     assert!(log.contains("Connection refused"), "{log}");
     assert!(
-        log.contains("Check [clickhouse] endpoint and that the server runs and keeps up."),
+        log.contains("check [clickhouse] endpoint, and that the server runs and keeps up."),
         "{log}"
     );
     assert_eq!(common::get(collector.management, "/readyz").0, 200);

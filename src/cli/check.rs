@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{Config, Transport, show_bytes, show_duration};
+use crate::config::{ClickHouseConfig, Config, Transport, show_bytes, show_duration};
 use crate::decode::Protocol;
 
 use super::ConfigFile;
@@ -47,7 +47,6 @@ fn summary(config: &Config) -> String {
         ));
     }
     let clickhouse = &config.clickhouse;
-    let batch = &clickhouse.batch;
     lines.push(format!(
         "clickhouse: {} database {} as {}, schema {}",
         clickhouse.endpoints.join(", else "),
@@ -55,15 +54,25 @@ fn summary(config: &Config) -> String {
         clickhouse.username,
         if clickhouse.manage_schema { "managed" } else { "checked" },
     ));
-    lines.push(format!(
-        "batch: {} rows or {}, queue {} rows, {} to stop",
-        batch.max_rows,
-        show_duration(batch.max_latency),
-        batch.queue_capacity_rows,
-        show_duration(batch.shutdown_grace_period),
-    ));
+    lines.push(batching(clickhouse));
     lines.push(format!("management: http://{}", config.management.listen));
     lines.join("\n")
+}
+
+fn batching(clickhouse: &ClickHouseConfig) -> String {
+    let batch = &clickhouse.batch;
+    let grace_period = show_duration(batch.shutdown_grace_period);
+    if batch.enabled {
+        return format!(
+            "batch: {} rows or {}, queue {} rows, {grace_period} to stop",
+            batch.max_rows,
+            show_duration(batch.max_latency),
+            batch.queue_capacity_rows,
+        );
+    }
+    let (gathers, why) = clickhouse.gathers_inserts();
+    let gathers = if gathers { "gathered" } else { "not gathered" };
+    format!("batch: off, inserts {gathers} by ClickHouse ({why}), {grace_period} to stop")
 }
 
 fn transport(transport: &Transport) -> String {

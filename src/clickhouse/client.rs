@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::config::ClickHouseConfig;
+use crate::patience::Patience;
 
 use super::errors::ClickHouseError;
 use super::insert::Insert;
@@ -41,6 +42,7 @@ pub struct Connection {
     http: HttpClient<HttpConnector, Empty<Bytes>>,
     connect_timeout: Duration,
     runtime: Arc<Runtime>,
+    patience: Patience,
 }
 
 impl Connection {
@@ -50,11 +52,16 @@ impl Connection {
     ///
     /// The system gives no epoll instance.
     pub fn new(config: &ClickHouseConfig) -> io::Result<Self> {
-        Ok(Self::to(config, &config.endpoints[0], &runtime()?))
+        Ok(Self::to(config, &config.endpoints[0], &runtime()?, &Patience::default()))
     }
 
-    /// A connection to one of the endpoints of the configuration.
-    pub(super) fn to(config: &ClickHouseConfig, endpoint: &str, runtime: &Arc<Runtime>) -> Self {
+    /// A connection to one of the endpoints of the configuration, whose requests end with `patience`.
+    pub(super) fn to(
+        config: &ClickHouseConfig,
+        endpoint: &str,
+        runtime: &Arc<Runtime>,
+        patience: &Patience,
+    ) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(config.connect_timeout));
         connector.set_keepalive(Some(TCP_KEEPALIVE));
@@ -70,6 +77,7 @@ impl Connection {
             http: pool().build(connector),
             connect_timeout: config.connect_timeout,
             runtime: Arc::clone(runtime),
+            patience: patience.clone(),
         }
     }
 
@@ -131,8 +139,8 @@ impl Connection {
     /// sending the same bytes with the same token again is safe.
     pub fn insert(&self, insert: &Insert<'_>, timeout: Duration) -> Result<(), ClickHouseError> {
         let Insert { sql, settings, token, body, views } = *insert;
-        let of_batch = [("insert_deduplication_token", token), views.setting()];
-        let settings = settings.iter().chain(of_batch);
+        let token = settings.has_tokens().then_some(("insert_deduplication_token", token));
+        let settings = settings.iter().chain(token).chain([views.setting()]);
         let insert = self.client.insert_formatted_with(sql);
         let mut insert =
             settings.fold(insert, |insert, (name, value)| insert.with_setting(name, value));
@@ -163,9 +171,13 @@ impl Connection {
         request: impl Future<Output = clickhouse::error::Result<T>>,
     ) -> Result<T, ClickHouseError> {
         self.runtime.block_on(async {
-            match tokio::time::timeout(limit, request).await {
-                Ok(result) => result.map_err(ClickHouseError::from),
-                Err(_) => Err(ClickHouseError::TimedOut(limit)),
+            tokio::select! {
+                biased;
+                () = self.patience.ended() => Err(ClickHouseError::Abandoned),
+                answer = tokio::time::timeout(limit, request) => match answer {
+                    Ok(result) => result.map_err(ClickHouseError::from),
+                    Err(_) => Err(ClickHouseError::TimedOut(limit)),
+                },
             }
         })
     }

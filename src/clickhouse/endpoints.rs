@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::config::ClickHouseConfig;
+use crate::patience::Patience;
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
 use super::client::{Connection, runtime};
@@ -60,14 +61,19 @@ struct Choice {
 }
 
 impl Endpoints {
-    /// The endpoints of the configuration, the first in use; nothing is sent yet.
+    /// The endpoints of the configuration, the first in use; nothing is sent yet. Requests end with
+    /// `patience`.
     ///
     /// # Errors
     ///
     /// The system gives no epoll instance.
-    pub fn new(config: &ClickHouseConfig, shown: Arc<EndpointInUse>) -> io::Result<Self> {
+    pub fn new(
+        config: &ClickHouseConfig,
+        shown: Arc<EndpointInUse>,
+        patience: &Patience,
+    ) -> io::Result<Self> {
         let runtime = runtime()?;
-        let connect = |endpoint: &String| Connection::to(config, endpoint, &runtime);
+        let connect = |endpoint: &String| Connection::to(config, endpoint, &runtime, patience);
         Ok(Self {
             connections: config.endpoints.iter().map(connect).collect(),
             choice: Choice::new(config.endpoints.len()),

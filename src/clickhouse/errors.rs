@@ -29,6 +29,9 @@ pub enum ClickHouseError {
     /// Nothing came within the response timeout; the request may still be worked on.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    /// The collector stops and waits no longer; the request may still be worked on.
+    #[error("no answer before the collector stops")]
+    Abandoned,
     /// The server answers and cannot be used as it is set up; another one may.
     #[error("{0}")]
     Unusable(String),
@@ -94,11 +97,15 @@ impl ClickHouseError {
         Code::find(code).map_or(Class::Unknown, |known| known.class)
     }
 
-    /// Whether another server may do better: this one has not answered, or cannot be used. What ClickHouse
-    /// answers is about the batch or the cluster.
+    /// Whether another server may do better: this one has not answered in time, or cannot be used. What
+    /// ClickHouse answers is about the batch or the cluster.
     #[must_use]
     pub fn is_of_server(&self) -> bool {
-        !matches!(self, Self::Refused { code, .. } if *code != NO_CODE)
+        match self {
+            Self::Refused { code, .. } => *code == NO_CODE,
+            Self::Abandoned => false,
+            _ => true,
+        }
     }
 
     /// The server's code and its name, as far as they are known.

@@ -23,13 +23,24 @@ const SETTINGS: [(&str, &str); 11] = [
     ("max_insert_threads", "1"),
     ("input_format_parallel_parsing", "0"),
     // A second try of the same token changes nothing, in the rollups neither.
-    ("insert_deduplicate", "1"),
+    DEDUPLICATED,
     ("deduplicate_blocks_in_dependent_materialized_views", "1"),
     ("parallel_view_processing", "0"),
     // A column that the table does not have is an error, not silence.
     ("input_format_skip_unknown_fields", "0"),
     // The body is framed, see `frames`.
     ("decompress", "1"),
+];
+
+const DEDUPLICATED: (&str, &str) = ("insert_deduplicate", "1");
+
+/// For inserts that the server gathers, each tried once.
+const GATHERED_SETTINGS: [(&str, &str); 5] = [
+    ("async_insert", "1"),
+    ("wait_for_async_insert", "0"),
+    ("async_insert_deduplicate", "0"),
+    ("insert_deduplicate", "0"),
+    ("deduplicate_blocks_in_dependent_materialized_views", "0"),
 ];
 
 /// Settings of newer servers, needed there for the same reason; older ones refuse unknown settings.
@@ -87,6 +98,20 @@ impl InsertSettings {
         let newer =
             NEWER_SETTINGS.into_iter().filter(|(name, _)| known.lines().any(|k| k == *name));
         Ok(Self(SETTINGS.into_iter().chain(newer).collect()))
+    }
+
+    /// The same for inserts that the server gathers: they are acknowledged when they arrive, and have no tokens,
+    /// by which the server would tell them apart and gather none.
+    #[must_use]
+    pub fn gathered(self) -> Self {
+        let is_kept = |name: &str| !GATHERED_SETTINGS.iter().any(|(other, _)| *other == name);
+        let kept = self.0.into_iter().filter(|(name, _)| is_kept(name));
+        Self(kept.chain(GATHERED_SETTINGS).collect())
+    }
+
+    /// Whether a token tells an insert that was sent before.
+    pub(super) fn has_tokens(&self) -> bool {
+        self.0.contains(&DEDUPLICATED)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -80,11 +80,11 @@ const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 const IDLE_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// Reads `[receivers]`.
-pub(super) fn read(section: Section<'_>) -> Vec<ReceiverConfig> {
+pub(super) fn read(section: Section<'_>, is_batched: bool) -> Vec<ReceiverConfig> {
     let receivers: Vec<_> = section
         .sections(&["_LISTEN"])
         .into_iter()
-        .map(|(name, keys)| receiver(name, keys))
+        .map(|(name, keys)| receiver(name, keys, is_batched))
         .collect();
     for (index, receiver) in receivers.iter().enumerate() {
         let mut earlier = receivers.iter().take(index);
@@ -119,7 +119,7 @@ fn overlap(a: &ReceiverConfig, b: &ReceiverConfig) -> bool {
         && (has_any || a.listen.ip() == b.listen.ip())
 }
 
-fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
+fn receiver(name: String, section: Section<'_>, is_batched: bool) -> ReceiverConfig {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let listen =
         section.parsed("listen", None, "an address and a port, \"0.0.0.0:2055\"", |text| {
@@ -145,7 +145,7 @@ fn receiver(name: String, section: Section<'_>) -> ReceiverConfig {
             interval => Some(interval as f64),
         },
         little_endian_sampling: section.bool("little-endian-sampling", false),
-        on_row_error: OnRowError::read(&section),
+        on_row_error: OnRowError::read(&section, is_batched),
     };
     section.finish();
     receiver

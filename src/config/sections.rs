@@ -23,6 +23,9 @@ pub enum OnRowError {
     Quarantine,
 }
 
+/// Without batches there is nothing to keep or to search.
+const NEEDS_BATCHES: &str = "goes with clickhouse.batch.enabled = true only";
+
 impl OnRowError {
     /// The name in the configuration.
     #[must_use]
@@ -34,11 +37,15 @@ impl OnRowError {
     }
 
     /// Reads the key of a section, if it is there.
-    pub(super) fn read(section: &Section<'_>) -> Option<Self> {
-        section.parsed("on-row-error", None, "\"fail\" or \"quarantine\"", |text| {
+    pub(super) fn read(section: &Section<'_>, is_batched: bool) -> Option<Self> {
+        let read = section.parsed("on-row-error", None, "\"fail\" or \"quarantine\"", |text| {
             let known = [Self::Fail, Self::Quarantine];
             known.into_iter().find(|it| it.label() == text).map(Some)
-        })
+        });
+        if read == Some(Self::Quarantine) && !is_batched {
+            section.mistake("on-row-error", NEEDS_BATCHES);
+        }
+        read
     }
 }
 
@@ -57,6 +64,8 @@ pub struct ClickHouseConfig {
     pub manage_schema: bool,
     /// Compress inserts with LZ4.
     pub compress_requests: bool,
+    /// Without batching: whether ClickHouse gathers inserts of its own accord.
+    pub async_inserts: Option<bool>,
     /// How long to wait until a connection is there, of which nothing was sent then.
     pub connect_timeout: Duration,
     /// How long to wait for the answer to an insert. Behind it the outcome is unknown and the batch is
@@ -74,9 +83,24 @@ pub struct ClickHouseConfig {
     pub quarantine_inserts_max: usize,
 }
 
+impl ClickHouseConfig {
+    /// Whether ClickHouse gathers inserts of its own accord, and why. Who does not manage the schema has rules
+    /// on the server, whose refusals must come back.
+    #[must_use]
+    pub fn gathers_inserts(&self) -> (bool, &'static str) {
+        match self.async_inserts {
+            _ if self.batch.enabled => (false, "batches are inserted"),
+            Some(wanted) => (wanted, "clickhouse.async-inserts"),
+            None => (self.manage_schema, "clickhouse.manage-schema"),
+        }
+    }
+}
+
 /// `[clickhouse.batch]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BatchConfig {
+    /// Gather rows; otherwise each datagram is an insert of its own, for which its reader waits.
+    pub enabled: bool,
     /// Rows of one insert.
     pub max_rows: usize,
     /// Age of the first row at which a batch is sent although it is not full.
@@ -139,13 +163,15 @@ const GIB: u64 = 1 << 30;
 
 /// Reads the whole file.
 pub(super) fn read(root: Section<'_>) -> Config {
+    let clickhouse = clickhouse(root.section("clickhouse"));
+    let is_batched = clickhouse.batch.enabled;
     let config = Config {
         identity: identity(root.section("identity")),
-        receivers: receivers::read(root.section("receivers")),
-        clickhouse: clickhouse(root.section("clickhouse")),
+        receivers: receivers::read(root.section("receivers"), is_batched),
+        clickhouse,
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
-        spool: spool(root.section("spool")),
+        spool: spool(root.section("spool"), is_batched),
         management: management(root.section("management")),
     };
     root.finish();
@@ -164,6 +190,7 @@ fn identity(section: Section<'_>) -> Identity {
 }
 
 fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
+    let batch = batch(section.section("batch"));
     let config = ClickHouseConfig {
         endpoints: endpoints(&section),
         database: section.parsed("database", "tidegate".to_owned(), DATABASE_RULE, |text| {
@@ -180,14 +207,27 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
             Duration::from_millis(10)..=HOUR,
         ),
         response_timeout: section.duration("response-timeout", 30 * SECOND, SECOND..=HOUR),
-        batch: batch(section.section("batch")),
+        async_inserts: async_inserts(&section, batch.enabled),
+        on_row_error: OnRowError::read(&section, batch.enabled),
+        batch,
         retry: retry(section.section("retry")),
         errors: errors(section.section("errors")),
-        on_row_error: OnRowError::read(&section),
         quarantine_inserts_max: quarantine(section.section("quarantine")),
     };
     section.finish();
     config
+}
+
+/// What ClickHouse gathers is acknowledged before it is checked and stored.
+fn async_inserts(section: &Section<'_>, is_batched: bool) -> Option<bool> {
+    let wanted = section.bool("async-inserts", false);
+    if is_batched && wanted {
+        section.mistake(
+            "async-inserts",
+            "goes with clickhouse.batch.enabled = false only: an answer must mean stored",
+        );
+    }
+    section.has("async-inserts").then_some(wanted)
 }
 
 fn endpoints(section: &Section<'_>) -> Vec<String> {
@@ -228,6 +268,7 @@ fn is_database_name(text: &str) -> bool {
 
 fn batch(section: Section<'_>) -> BatchConfig {
     let config = BatchConfig {
+        enabled: section.bool("enabled", true),
         // Fewer make an insert cost more than its rows, and chunks more than what they hold.
         max_rows: section.count("max-rows", 50_000, 100..=1_000_000),
         max_latency: section.duration(
@@ -299,8 +340,11 @@ fn state(section: Section<'_>) -> StateConfig {
     StateConfig { directory: (!directory.is_empty()).then(|| directory.into()) }
 }
 
-fn spool(section: Section<'_>) -> SpoolConfig {
+fn spool(section: Section<'_>, is_batched: bool) -> SpoolConfig {
     let directory = section.text("directory", "");
+    if !directory.is_empty() && !is_batched {
+        section.mistake("directory", NEEDS_BATCHES);
+    }
     let config = SpoolConfig {
         directory: (!directory.is_empty()).then(|| directory.into()),
         // Less is hardly a batch, uncompressed.

@@ -8,7 +8,7 @@ use metrics::{Counter, Histogram};
 use crate::decode::{Datagram, Decoder, Protocol, Tally};
 use crate::flow::ChunkWriter;
 use crate::queue::ChunkSender;
-use crate::sink::{Ledger, RowDropReason};
+use crate::sink::{Direct, Ledger, RowDropReason};
 use crate::telemetry::{MetricName, Metrics};
 
 use super::decode_metrics::DecodeMetrics;
@@ -16,12 +16,21 @@ use super::decode_metrics::DecodeMetrics;
 /// A chunk is handed over at this age although it is not full, so that rows are not late at low rates.
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(50);
 
-/// Decodes for one reader, counts, and hands chunks to the queue.
+/// Where a reader's rows go.
+#[derive(Debug)]
+pub enum Outlet {
+    /// To the flusher.
+    Queue(ChunkSender),
+    /// To ClickHouse, one insert for each datagram.
+    Direct(Box<Direct>),
+}
+
+/// Decodes for one reader, counts, and hands chunks over.
 #[derive(Debug)]
 pub struct Intake {
     receiver: String,
     writer: ChunkWriter,
-    queue: ChunkSender,
+    outlet: Outlet,
     ledger: Arc<Ledger>,
     decode_metrics: Arc<DecodeMetrics>,
     datagrams: Counter,
@@ -35,7 +44,7 @@ impl Intake {
     pub fn new(
         receiver: &str,
         rows_max: usize,
-        queue: ChunkSender,
+        outlet: Outlet,
         ledger: Arc<Ledger>,
         decode_metrics: Arc<DecodeMetrics>,
         metrics: &Metrics,
@@ -43,7 +52,7 @@ impl Intake {
         Self {
             receiver: receiver.to_owned(),
             writer: ChunkWriter::new(rows_max),
-            queue,
+            outlet,
             ledger,
             decode_metrics,
             datagrams: metrics.counter(MetricName::ReceiveDatagrams, &[receiver]),
@@ -57,12 +66,22 @@ impl Intake {
         &self.receiver
     }
 
+    /// Makes ready to hand rows over.
+    pub(super) fn prepare(&mut self) {
+        if let Outlet::Direct(direct) = &mut self.outlet {
+            direct.prepare();
+        }
+    }
+
     /// Decodes a datagram, or a message of a connection, and counts it.
     pub(super) fn decode(&mut self, decoder: &mut Decoder, datagram: &Datagram<'_>, now: Instant) {
         let (protocol, tally) = decoder.decode(datagram, now, &mut self.writer);
         self.decode_metrics.count(protocol, &tally);
         self.datagrams.increment(1);
         self.bytes.increment(datagram.payload.len() as u64);
+        if matches!(self.outlet, Outlet::Direct(_)) {
+            self.writer.close_all();
+        }
     }
 
     /// Counts what became of earlier datagrams.
@@ -72,7 +91,9 @@ impl Intake {
 
     /// Closes chunks that are old enough, unless so many wait that it is better to fill them.
     pub(super) fn close_old(&mut self, now: Instant) {
-        if self.queue.takes_small_chunks() {
+        if let Outlet::Queue(queue) = &self.outlet
+            && queue.takes_small_chunks()
+        {
             self.writer.close_older_than(CHUNK_AGE_MAX, now);
         }
     }
@@ -82,7 +103,7 @@ impl Intake {
         self.writer.close_all();
     }
 
-    /// Hands closed chunks to the queue. `when_full` is told of rows that it does not take, and says why
+    /// Hands closed chunks over. `when_full` is told of rows that the queue does not take, and says why
     /// they are given up, or that they are tried again.
     pub(super) fn push_closed(
         &mut self,
@@ -91,8 +112,15 @@ impl Intake {
         for mut chunk in self.writer.take_closed() {
             let rows = chunk.rows();
             self.ledger.receive(rows);
+            let queue = match &mut self.outlet {
+                Outlet::Queue(queue) => queue,
+                Outlet::Direct(direct) => {
+                    direct.insert(&chunk);
+                    continue;
+                }
+            };
             let mut start = Instant::now();
-            while let Err(refused) = self.queue.try_push(chunk) {
+            while let Err(refused) = queue.try_push(chunk) {
                 if let Some(reason) = when_full(rows) {
                     self.ledger.drop_rows(rows, reason);
                     break;

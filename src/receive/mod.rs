@@ -19,7 +19,7 @@ mod sys;
 mod tcp;
 
 pub use decode_metrics::DecodeMetrics;
-pub use intake::Intake;
+pub use intake::{Intake, Outlet};
 pub use reader::Reader;
 pub use socket::{BindError, Bound, bind};
 pub use tcp::TcpReader;

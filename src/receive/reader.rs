@@ -69,6 +69,7 @@ impl Reader {
 
     /// Reads until `stop`, then takes what the socket holds and hands over what is decoded.
     pub fn run(mut self, stop: &AtomicBool) {
+        self.intake.prepare();
         while !stop.load(Ordering::Relaxed) {
             self.receive(true);
             let now = Instant::now();

@@ -104,6 +104,7 @@ impl TcpReader {
 
     /// Reads until `stop`, then takes what the connections hold, ends them and hands over what is decoded.
     pub fn run(mut self, stop: &AtomicBool) {
+        self.intake.prepare();
         while !stop.load(Ordering::Relaxed) {
             self.receive(POLL_TIMEOUT, stop);
             let now = Instant::now();

@@ -3,14 +3,15 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Histogram};
 use tracing::{debug, error, warn};
 
 use crate::clickhouse::{Block, Class, Damaged, Method, encode_batch};
 use crate::config::{ClickHouseConfig, OnRowError};
+use crate::patience::Patience;
 use crate::spool::{SpooledBatch, Why};
 use crate::telemetry::{MetricName, Metrics, RateLimit, unix_ms};
 
@@ -20,7 +21,7 @@ use super::dead_letters::{LETTERS_PER_INSERT, letters};
 use super::destination::{Batch, Destination, Fatal, Target};
 use super::ledger::{Ledger, RowDropReason};
 use super::quarantine::Search;
-use super::tries::{Abandoned, LOG_INTERVAL, Outcome, Progress, Refusal, Tried, Tries};
+use super::tries::{LOG_INTERVAL, Outcome, Progress, Refusal, Tried, Tries};
 
 /// Delivers batches, one at a time.
 #[derive(Debug)]
@@ -40,23 +41,21 @@ pub struct Delivery<D> {
 #[derive(Debug)]
 struct DeliveryMetrics {
     failed_rows: Counter,
-    stored_batches: Counter,
     batch_rows: Histogram,
     encoded_bytes: Counter,
     quarantine_inserts: Counter,
     quarantine_exhausted: Counter,
-    last_success: Gauge,
 }
 
 impl<D: Destination> Delivery<D> {
-    /// Delivery of `batches` to `destination`, until there are no more or `abandoned` says so.
+    /// Delivery of `batches` to `destination`, until there are no more, and with `patience` for it.
     #[must_use]
     pub fn new(
         batches: Receiver<Batch>,
         destination: D,
         config: &ClickHouseConfig,
         backlog: Option<Backlog>,
-        abandoned: Abandoned,
+        patience: Patience,
         ledger: Arc<Ledger>,
         metrics: &Metrics,
     ) -> Self {
@@ -64,7 +63,7 @@ impl<D: Destination> Delivery<D> {
         Self {
             batches,
             backlog,
-            tries: Tries::new(destination, &config.retry, &config.errors, abandoned, metrics),
+            tries: Tries::new(destination, &config.retry, &config.errors, patience, metrics),
             method: Method::of(config.compress_requests),
             quarantine_inserts_max: config.quarantine_inserts_max,
             ledger,
@@ -106,7 +105,7 @@ impl<D: Destination> Delivery<D> {
         let start = Instant::now();
         match self.send(batch)? {
             Outcome::Stored => {
-                self.note_stored(batch.rows);
+                self.ledger.store(batch.rows);
                 debug!(rows = batch.rows, bytes = batch.bytes.len(), elapsed = ?start.elapsed(),
                     "Batch stored.");
                 Ok(())
@@ -121,7 +120,7 @@ impl<D: Destination> Delivery<D> {
     fn send(&mut self, batch: &Batch) -> Result<Outcome, Fatal> {
         let Some(backlog) = &mut self.backlog else { return self.tries.send(batch) };
         let mut why = Why::Outage;
-        if !backlog.is_down(Instant::now()) {
+        if !self.tries.is_abandoned() && !backlog.is_down(Instant::now()) {
             let refusal = match self.tries.try_once(batch, &mut Progress::default())? {
                 Tried::Stored => {
                     backlog.note_up();
@@ -135,6 +134,9 @@ impl<D: Destination> Delivery<D> {
             why = why_of(&refusal);
             backlog.note_down(&refusal, Instant::now());
         }
+        if self.tries.is_abandoned() {
+            why = Why::Shutdown;
+        }
         if backlog.keep(batch, why) {
             self.ledger.spool(batch.rows);
         } else {
@@ -145,6 +147,9 @@ impl<D: Destination> Delivery<D> {
 
     /// Tries the oldest spooled batch, if it is time.
     fn drain(&mut self) -> Result<(), Fatal> {
+        if self.tries.is_abandoned() {
+            return Ok(());
+        }
         let next = self.backlog.as_mut().and_then(|backlog| backlog.next(Instant::now()));
         self.note_damage();
         let Some((SpooledBatch { id, entry }, mut progress)) = next else { return Ok(()) };
@@ -156,7 +161,7 @@ impl<D: Destination> Delivery<D> {
                 backlog.note_up();
                 self.ledger.unspool(batch.rows);
                 match batch.target {
-                    Target::Flows => self.note_stored(batch.rows),
+                    Target::Flows => self.ledger.store(batch.rows),
                     Target::DeadLetters => self.ledger.keep(batch.rows),
                 }
             }
@@ -234,7 +239,7 @@ impl<D: Destination> Delivery<D> {
             self.metrics.quarantine_inserts.increment(1);
             match self.send(&piece)? {
                 Outcome::Stored => {
-                    self.note_stored(piece.rows);
+                    self.ledger.store(piece.rows);
                     search.accept(&part);
                 }
                 Outcome::Refused(own) if own.class == Class::Data && part.rows.len() > 1 => {
@@ -282,13 +287,6 @@ impl<D: Destination> Delivery<D> {
                 held_back, "Rows are lost.");
         }
     }
-
-    fn note_stored(&self, rows: usize) {
-        self.ledger.store(rows);
-        self.metrics.stored_batches.increment(1);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.metrics.last_success.set(now.as_secs_f64());
-    }
 }
 
 fn why_of(refusal: &Refusal) -> Why {
@@ -302,12 +300,10 @@ impl DeliveryMetrics {
     fn new(metrics: &Metrics) -> Self {
         Self {
             failed_rows: metrics.counter(MetricName::BatchFailedRows, &[]),
-            stored_batches: metrics.counter(MetricName::BatchStored, &[]),
             batch_rows: metrics.histogram(MetricName::BatchRows, &[]),
             encoded_bytes: metrics.counter(MetricName::BatchEncodedBytes, &[]),
             quarantine_inserts: metrics.counter(MetricName::QuarantineInserts, &[]),
             quarantine_exhausted: metrics.counter(MetricName::QuarantineExhausted, &[]),
-            last_success: metrics.gauge(MetricName::BatchLastSuccess, &[]),
         }
     }
 }

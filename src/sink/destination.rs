@@ -11,6 +11,7 @@ use crate::clickhouse::{
     Views, ensure,
 };
 use crate::config::{ClickHouseConfig, OnRowError};
+use crate::patience::Patience;
 
 /// A table that batches go to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,14 +93,18 @@ pub struct ClickHouse {
 }
 
 impl ClickHouse {
-    /// A destination that is not prepared yet.
+    /// A destination that is not prepared yet, whose requests end with `patience`.
     ///
     /// # Errors
     ///
     /// The system gives no epoll instance.
-    pub fn new(config: &ClickHouseConfig, in_use: Arc<EndpointInUse>) -> std::io::Result<Self> {
+    pub fn new(
+        config: &ClickHouseConfig,
+        in_use: Arc<EndpointInUse>,
+        patience: &Patience,
+    ) -> std::io::Result<Self> {
         Ok(Self {
-            endpoints: Endpoints::new(config, in_use)?,
+            endpoints: Endpoints::new(config, in_use, patience)?,
             insert_flows: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
             insert_dead_letters: format!(
                 "INSERT INTO `{}`.flows_dead_letter FORMAT JSONEachRow",
@@ -117,6 +122,10 @@ impl ClickHouse {
     fn settings_of(&self, server: &Connection) -> Result<InsertSettings, DeliveryError> {
         ensure(server, &self.config)
             .and_then(|()| Ok(InsertSettings::probe(server)?))
+            .map(|settings| match self.config.gathers_inserts() {
+                (true, _) => settings.gathered(),
+                (false, _) => settings,
+            })
             .map_err(|error| self.explain(server.endpoint(), error))
     }
 

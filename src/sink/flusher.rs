@@ -10,6 +10,7 @@ use crate::queue::ChunkReceiver;
 
 use super::batcher::{Batcher, OpenBatch};
 use super::destination::{Batch, Target};
+use super::run_name;
 
 /// Gathers, encodes and hands over. There is exactly one.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Flusher {
             batcher: Batcher::new(&config.batch),
             method: Method::of(config.compress_requests),
             delivery,
-            run: format!("{:016x}", fastrand::u64(..)),
+            run: run_name(),
             batches: 0,
         }
     }

@@ -2,8 +2,9 @@
 //! its way. Kept in one place so that they balance at any moment, shutdown included.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use metrics::Counter;
+use metrics::{Counter, Gauge};
 
 use crate::telemetry::{MetricName, Metrics};
 
@@ -19,17 +20,20 @@ pub enum RowDropReason {
     SpoolFull,
     /// A materialized view failed though failing views were to be left out. The table may have the rows.
     ViewFailed,
+    /// The insert of a datagram failed, without batching.
+    DispatchError,
     /// Left when the grace period of the shutdown ended.
     Shutdown,
 }
 
 impl RowDropReason {
     /// Every reason.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::QueueFull,
         Self::DeadLetterFailed,
         Self::SpoolFull,
         Self::ViewFailed,
+        Self::DispatchError,
         Self::Shutdown,
     ];
 
@@ -41,6 +45,7 @@ impl RowDropReason {
             Self::DeadLetterFailed => "dead_letter_failed",
             Self::SpoolFull => "spool_full",
             Self::ViewFailed => "view_failed",
+            Self::DispatchError => "dispatch_error",
             Self::Shutdown => "shutdown",
         }
     }
@@ -84,8 +89,11 @@ pub struct Ledger {
     books: Mutex<Books>,
     received: Counter,
     stored: Counter,
+    stored_batches: Counter,
+    last_success: Gauge,
     dead_lettered: Counter,
     dead_letter_failed: Counter,
+    dispatch_errors: Counter,
     dropped: [Counter; RowDropReason::ALL.len()],
 }
 
@@ -97,8 +105,11 @@ impl Ledger {
             books: Mutex::default(),
             received: metrics.counter(MetricName::BatchReceivedRows, &[]),
             stored: metrics.counter(MetricName::BatchStoredRows, &[]),
+            stored_batches: metrics.counter(MetricName::BatchStored, &[]),
+            last_success: metrics.gauge(MetricName::BatchLastSuccess, &[]),
             dead_lettered: metrics.counter(MetricName::DeadLetterRows, &[]),
             dead_letter_failed: metrics.counter(MetricName::DeadLetterFailedRows, &[]),
+            dispatch_errors: metrics.counter(MetricName::DispatchErrors, &[]),
             dropped: RowDropReason::ALL
                 .map(|reason| metrics.counter(MetricName::BatchDroppedRows, &[reason.label()])),
         }
@@ -116,12 +127,15 @@ impl Ledger {
         self.received.increment(rows as u64);
     }
 
-    /// ClickHouse acknowledged rows. After [`Ledger::close`] they were already counted as lost.
+    /// ClickHouse acknowledged rows of one insert. After [`Ledger::close`] they were already counted as lost.
     pub fn store(&self, rows: usize) {
         let mut books = self.lock();
         let rows = books.pending().min(rows as u64);
         books.stored += rows;
         self.stored.increment(rows);
+        self.stored_batches.increment(1);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.last_success.set(now.as_secs_f64());
     }
 
     /// Rows were found in the spool at the start.
@@ -157,8 +171,10 @@ impl Ledger {
         let rows = books.pending().min(rows as u64);
         books.dropped[reason as usize] += rows;
         self.dropped[reason as usize].increment(rows);
-        if reason == RowDropReason::DeadLetterFailed {
-            self.dead_letter_failed.increment(rows);
+        match reason {
+            RowDropReason::DeadLetterFailed => self.dead_letter_failed.increment(rows),
+            RowDropReason::DispatchError => self.dispatch_errors.increment(rows),
+            _ => {}
         }
     }
 

@@ -10,6 +10,7 @@ mod batcher;
 mod dead_letters;
 mod delivery;
 mod destination;
+mod direct;
 mod flusher;
 mod ledger;
 mod quarantine;
@@ -22,6 +23,11 @@ mod tests;
 pub use backlog::Backlog;
 pub use delivery::Delivery;
 pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal, Target};
+pub use direct::Direct;
 pub use flusher::Flusher;
 pub use ledger::{Books, Ledger, RowDropReason};
-pub use tries::Abandoned;
+
+/// Tells the tokens of this run of the collector from those of others.
+fn run_name() -> String {
+    format!("{:016x}", fastrand::u64(..))
+}

@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::clickhouse::{Block, ClickHouseError, Method, Views, encode_batch};
 use crate::config::{Config, OnRowError};
 use crate::flow::{Chunk, Column, Row};
+use crate::patience::Patience;
 use crate::telemetry::Metrics;
 
 use super::*;
@@ -47,7 +48,7 @@ impl Scripted {
 /// Delivery on a thread of its own.
 struct Running {
     batches: Sender<Batch>,
-    abandon: Sender<std::convert::Infallible>,
+    patience: Patience,
     fatal: Receiver<Fatal>,
     thread: thread::JoinHandle<()>,
     ledger: Arc<Ledger>,
@@ -58,7 +59,7 @@ fn run<D: Destination + Clone + 'static>(destination: &D, max_attempts: u32) -> 
     let metrics = Arc::new(Metrics::default());
     let ledger = Arc::new(Ledger::new(&metrics));
     let (batches, received) = bounded(0);
-    let (abandon, abandoned) = bounded(0);
+    let patience = Patience::default();
     let (report, fatal) = bounded(1);
     let text = format!("[clickhouse.retry]\ndelay = \"2ms\"\nmax-attempts = {max_attempts}");
     let config = Config::parse(&text, Path::new("test.toml"), Vec::new()).unwrap();
@@ -67,12 +68,12 @@ fn run<D: Destination + Clone + 'static>(destination: &D, max_attempts: u32) -> 
         destination.clone(),
         &config.clickhouse,
         None,
-        abandoned,
+        patience.clone(),
         Arc::clone(&ledger),
         &metrics,
     );
     let thread = thread::spawn(move || delivery.run(&report));
-    Running { batches, abandon, fatal, thread, ledger, metrics }
+    Running { batches, patience, fatal, thread, ledger, metrics }
 }
 
 impl Running {
@@ -167,7 +168,7 @@ fn rows_whose_dead_letters_are_refused_too_are_lost_and_counted() {
     let running = run(&destination, 10);
     running.send("a-1", 7);
     let (books, metrics) = running.finish();
-    assert_eq!((books.dead_lettered, books.dropped), (0, [0, 7, 0, 0, 0]));
+    assert_eq!((books.dead_lettered, books.dropped), (0, [0, 7, 0, 0, 0, 0]));
     assert!(metrics.contains("tidegate_dead_letter_failed_rows_total 7"), "{metrics}");
 }
 
@@ -279,12 +280,12 @@ fn abandoned_delivery_ends_and_leaves_its_rows_to_the_shutdown() {
     destination.deliveries.lock().unwrap().extend((0..100_000).map(|_| no_answer()));
     let running = run(&destination, 1);
     running.send("a-1", 7);
-    drop(running.abandon);
+    running.patience.end();
     drop(running.batches);
     running.thread.join().unwrap();
     assert_eq!(running.ledger.books().pending(), 7);
     let books = running.ledger.close();
-    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 0, 0, 7]));
+    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 0, 0, 0, 7]));
     running.ledger.store(7); // an answer that comes too late changes nothing
     assert_eq!(running.ledger.books(), books);
 }

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use metrics::{Counter, Histogram};
 use tracing::{error, info, warn};
 
 use crate::clickhouse::{Class, ClickHouseError, Views};
 use crate::config::{ErrorsConfig, RetryConfig};
+use crate::patience::Patience;
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
 use super::destination::{Batch, DeliveryError, Destination, Fatal};
@@ -18,9 +18,6 @@ use super::retry;
 
 /// A failure that repeats is logged once in this time.
 pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Nobody waits for delivery any more. Never sent: the sender is dropped to give the signal.
-pub type Abandoned = Receiver<std::convert::Infallible>;
 
 /// What became of a batch.
 #[derive(Debug)]
@@ -73,7 +70,7 @@ pub(super) struct Tries<D> {
     destination: D,
     retry: RetryConfig,
     errors: ErrorsConfig,
-    abandoned: Abandoned,
+    patience: Patience,
     metrics: TryMetrics,
     down_log: RateLimit,
     view_log: RateLimit,
@@ -102,14 +99,14 @@ impl<D: Destination> Tries<D> {
         destination: D,
         retry: &RetryConfig,
         errors: &ErrorsConfig,
-        abandoned: Abandoned,
+        patience: Patience,
         metrics: &Metrics,
     ) -> Self {
         Self {
             destination,
             retry: retry.clone(),
             errors: errors.clone(),
-            abandoned,
+            patience,
             metrics: TryMetrics::new(metrics),
             down_log: RateLimit::new(LOG_INTERVAL),
             view_log: RateLimit::new(LOG_INTERVAL),
@@ -119,16 +116,24 @@ impl<D: Destination> Tries<D> {
 
     /// Makes the destination ready; `false` when nobody waits for that any more.
     pub(super) fn prepare(&mut self) -> Result<bool, Fatal> {
-        while let Err(failure) = self.destination.prepare() {
-            match failure {
-                DeliveryError::Fatal(reason) => return Err(reason),
-                DeliveryError::Try(failure) => self.log_down(&failure),
-            }
+        while !self.try_prepare()? {
             if !self.pause() {
                 return Ok(false);
             }
         }
-        self.log_up();
+        Ok(true)
+    }
+
+    /// Tries once to make the destination ready; whether it is.
+    pub(super) fn try_prepare(&mut self) -> Result<bool, Fatal> {
+        match self.destination.prepare() {
+            Ok(()) => self.log_up(),
+            Err(DeliveryError::Fatal(reason)) => return Err(reason),
+            Err(DeliveryError::Try(failure)) => {
+                self.log_down(&failure);
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -177,6 +182,11 @@ impl<D: Destination> Tries<D> {
         }
     }
 
+    /// Whether nobody waits for an outcome any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.patience.is_over()
+    }
+
     fn judge(&mut self, batch: &Batch, failure: &ClickHouseError, progress: &mut Progress) -> Next {
         let class = failure.class(&self.errors);
         if class != Class::Outage {
@@ -221,16 +231,19 @@ impl<D: Destination> Tries<D> {
 
     /// Waits before the next try; `false` when nobody waits for the outcome any more.
     fn pause(&self) -> bool {
-        let pause = retry::pause(self.retry.delay, fastrand::f64());
-        matches!(self.abandoned.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
+        self.patience.sleep(retry::pause(self.retry.delay, fastrand::f64()))
     }
 
     fn log_down(&mut self, failure: &ClickHouseError) {
         self.is_down = true;
+        // What is left then, the stop says.
+        if matches!(failure, ClickHouseError::Abandoned) {
+            return;
+        }
         if let Some(held_back) = self.down_log.pass(Instant::now()) {
             warn!(error = %failure, held_back,
-                "ClickHouse does not take rows; they wait in the queue and are dropped when it is full. \
-                 Check [clickhouse] endpoint and that the server runs and keeps up.");
+                "ClickHouse does not take rows: check [clickhouse] endpoint, and that the server runs and \
+                 keeps up.");
         }
     }
 

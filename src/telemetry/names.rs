@@ -111,15 +111,16 @@ metrics! {
     StateLastSuccess "tidegate_state_last_success_timestamp_seconds" Gauge, [] "When the templates were last written, seconds since 1970; 0 before the first time and without `state.directory`.";
     StateTemplates "tidegate_state_templates" Gauge, [] "Templates that were last written.";
 
-    BatchReceivedRows "tidegate_batch_received_rows_total" Counter, [] "Rows that readers handed to the queue, dropped ones included.";
+    BatchReceivedRows "tidegate_batch_received_rows_total" Counter, [] "Rows that readers handed to the queue, or inserted themselves; dropped ones included.";
     BatchEnqueueSeconds "tidegate_batch_enqueue_seconds" Histogram(MICROS), [] "Time to hand a chunk of rows to the queue.";
     BatchQueueRows "tidegate_batch_queue_rows" Gauge, [] "Rows in the queue.";
     BatchQueueCapacity "tidegate_batch_queue_capacity_rows" Gauge, [] "Rows that the queue takes.";
-    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `spool_full` (not delivered, and the spool had no room or failed), `view_failed` (a view failed though it was to be left out; the table may have them) or `shutdown` (left when the grace period ended).";
+    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `spool_full` (not delivered, and the spool had no room or failed), `view_failed` (a view failed though it was to be left out; the table may have them), `dispatch_error` (the insert of a datagram failed, without batching) or `shutdown` (left when the grace period ended).";
     DeadLetterRows "tidegate_dead_letter_rows_total" Counter, [] "Rows that ClickHouse refused and that are kept in `flows_dead_letter`.";
     DeadLetterFailedRows "tidegate_dead_letter_failed_rows_total" Counter, [] "Rows that ClickHouse refused and that could not be kept as dead letters either; also in `tidegate_batch_dropped_rows_total`.";
     QuarantineInserts "tidegate_quarantine_inserts_total" Counter, [] "Inserts of parts of refused batches, with `on-row-error = \"quarantine\"`.";
     QuarantineExhausted "tidegate_quarantine_exhausted_batches_total" Counter, [] "Batches of which refused rows were not told apart from others within `clickhouse.quarantine.max-inserts`; what was left became dead letters.";
+    DispatchErrors "tidegate_dispatch_errors_total" Counter, [] "Rows lost because the insert of their datagram failed, with `clickhouse.batch.enabled = false`.";
     BatchFailedRows "tidegate_batch_failed_rows_total" Counter, [] "Rows of batches that ClickHouse refused for good; charges the whole batch.";
     BatchStoredRows "tidegate_batch_stored_rows_total" Counter, [] "Rows that ClickHouse acknowledged.";
     BatchStored "tidegate_batch_stored_batches_total" Counter, [] "Batches that ClickHouse acknowledged.";

@@ -1,0 +1,89 @@
+//! How rows get from the readers to ClickHouse: gathered to batches, or each datagram by its reader.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::Sender;
+
+use crate::clickhouse::EndpointInUse;
+use crate::config::{ClickHouseConfig, Config, OnRowError};
+use crate::patience::Patience;
+use crate::queue::{self, ChunkSender, QueueDepth};
+use crate::receive::Outlet;
+use crate::sink::{Backlog, ClickHouse, Delivery, Direct, Fatal, Flusher, Ledger};
+use crate::spool::Spool;
+use crate::telemetry::Metrics;
+
+use super::{StartError, spawn};
+
+/// What everything that delivers shares.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) endpoint: Arc<EndpointInUse>,
+    pub(super) patience: Patience,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) fatal: Sender<Fatal>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// The sink, with its threads running.
+pub(super) struct Sink {
+    pub(super) outlets: Outlets,
+    pub(super) queue_depth: QueueDepth,
+    /// The flusher, then delivery; none without batching.
+    pub(super) threads: Vec<JoinHandle<()>>,
+    /// Rows that ClickHouse does not take in time have another end than being lost.
+    pub(super) can_keep: bool,
+}
+
+/// Gives each reader its outlet.
+pub(super) enum Outlets {
+    Queue(ChunkSender),
+    Direct(Box<ClickHouseConfig>, Shared),
+}
+
+impl Sink {
+    pub(super) fn start(config: &Config, shared: Shared) -> Result<Self, StartError> {
+        let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
+        let queue_depth = queue.depth();
+        let spool = Spool::open(&config.spool, &shared.metrics)?;
+        let can_keep = spool.is_some();
+        if !config.clickhouse.batch.enabled {
+            let outlets = Outlets::Direct(Box::new(config.clickhouse.clone()), shared);
+            return Ok(Self { outlets, queue_depth, threads: Vec::new(), can_keep });
+        }
+        let backlog = spool.map(|it| Backlog::new(it, &config.spool, &config.clickhouse.retry));
+        let (batches, delivered) = crossbeam_channel::bounded(0);
+        let flusher = Flusher::new(&config.clickhouse, chunks, batches);
+        let delivery = Delivery::new(
+            delivered,
+            ClickHouse::new(&config.clickhouse, shared.endpoint, &shared.patience)?,
+            &config.clickhouse,
+            backlog,
+            shared.patience,
+            shared.ledger,
+            &shared.metrics,
+        );
+        let threads = vec![
+            spawn("flusher", move || flusher.run())?,
+            spawn("delivery", move || delivery.run(&shared.fatal))?,
+        ];
+        Ok(Self { outlets: Outlets::Queue(queue), queue_depth, threads, can_keep })
+    }
+}
+
+impl Outlets {
+    /// For one reader, whose rows are treated like this when ClickHouse refuses some.
+    pub(super) fn outlet(&self, on_row_error: OnRowError) -> io::Result<Outlet> {
+        Ok(match self {
+            Self::Queue(queue) => Outlet::Queue(queue.with(on_row_error)),
+            Self::Direct(config, shared) => {
+                let Shared { endpoint, patience, ledger, fatal, metrics } = shared.clone();
+                let destination = ClickHouse::new(config, endpoint, &patience)?;
+                let direct = Direct::new(config, destination, patience, ledger, fatal, &metrics);
+                Outlet::Direct(Box::new(direct))
+            }
+        })
+    }
+}
