@@ -20,7 +20,7 @@ use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View
 use crate::patience::Patience;
 use crate::queue::QueueDepth;
 use crate::receive::{BindError, Bound, bind};
-use crate::sink::{Books, Fatal, Ledger, RowDropReason};
+use crate::sink::{Alarms, Books, Fatal, Ledger, RowDropReason};
 use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
@@ -90,6 +90,7 @@ impl App {
         let metrics = Arc::new(Metrics::default());
         let exporters = Arc::new(Exporters::default());
         let ledger = Arc::new(Ledger::new(&metrics));
+        let alarms = Arc::new(Alarms::new(Arc::clone(&metrics)));
         let endpoint = Arc::new(EndpointInUse::new(&config.clickhouse, &metrics));
         let listens = receivers.iter().map(|(name, address)| (name.clone(), address.to_string()));
         let view = Arc::new(View::new(
@@ -97,6 +98,7 @@ impl App {
             Arc::clone(&exporters),
             Arc::clone(&ledger),
             Arc::clone(&endpoint),
+            Arc::clone(&alarms),
             listens.collect(),
         ));
         let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
@@ -106,6 +108,7 @@ impl App {
             endpoint,
             patience: patience.clone(),
             ledger: Arc::clone(&ledger),
+            alarms,
             fatal: report_fatal,
             metrics: Arc::clone(&metrics),
         };

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
 use common::{
-    clickhouse, clickhouse_with, config, config_text, query_number, query_row, start, stored_sums,
-    target, wait_until,
+    Scrape, clickhouse, clickhouse_with, config, config_text, query_number, query_row, start,
+    stored_sums, target, wait_until,
 };
 use tidegate::app::App;
 use tidegate::clickhouse::{CODES, create_table_sql};
@@ -283,10 +283,18 @@ fn rows_are_stored_without_a_view_that_fails_and_other_views_have_them_too() {
     }
     let app = start(&server.http_url(), "");
     generate(&app, 3_000);
-    assert_eq!(app.stop().books.stored, 3_000);
+    wait_until("all is stored", || app.view().ledger.books().stored == 3_000);
     let count =
         |table: &str| query_number(&server, &format!("SELECT count() FROM tidegate.{table}"));
     assert_eq!([count("flows"), count("good"), count("bad")], [3_000, 3_000, 0]);
+    let alarm = || Scrape::of(&app).sum("tidegate_clickhouse_alarm", &["view=\"tidegate.bad_mv\""]);
+    let status = || common::get(app.management_address(), "/api/v1/status").1;
+    assert!(alarm() == 1 && status().contains("\"view\":\"tidegate.bad_mv\""), "{}", status());
+
+    server.query("DROP TABLE tidegate.bad_mv").unwrap();
+    generate(&app, 1_000);
+    wait_until("all is stored", || app.view().ledger.books().stored == 4_000);
+    assert!(alarm() == 0 && status().contains("\"alarms\":[]"), "{}", status());
 }
 
 #[test]

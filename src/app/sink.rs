@@ -11,18 +11,18 @@ use crate::config::{ClickHouseConfig, Config, OnRowError};
 use crate::patience::Patience;
 use crate::queue::{self, ChunkSender, QueueDepth};
 use crate::receive::Outlet;
-use crate::sink::{Backlog, ClickHouse, Delivery, Direct, Fatal, Flusher, Ledger};
+use crate::sink::{Alarms, Backlog, ClickHouse, Delivery, Direct, Fatal, Flusher, Ledger, Tries};
 use crate::spool::Spool;
 use crate::telemetry::Metrics;
 
 use super::{StartError, spawn};
 
 /// What everything that delivers shares.
-#[derive(Clone)]
 pub(super) struct Shared {
     pub(super) endpoint: Arc<EndpointInUse>,
     pub(super) patience: Patience,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) alarms: Arc<Alarms>,
     pub(super) fatal: Sender<Fatal>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -43,6 +43,15 @@ pub(super) enum Outlets {
     Direct(Box<ClickHouseConfig>, Shared),
 }
 
+impl Shared {
+    /// Tries with connections of their own.
+    fn tries(&self, config: &ClickHouseConfig) -> io::Result<Tries<ClickHouse>> {
+        let destination = ClickHouse::new(config, Arc::clone(&self.endpoint), &self.patience)?;
+        let (patience, alarms) = (self.patience.clone(), Arc::clone(&self.alarms));
+        Ok(Tries::new(destination, config, patience, alarms, &self.metrics))
+    }
+}
+
 impl Sink {
     pub(super) fn start(config: &Config, shared: Shared) -> Result<Self, StartError> {
         let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
@@ -58,11 +67,10 @@ impl Sink {
         let flusher = Flusher::new(&config.clickhouse, chunks, batches);
         let delivery = Delivery::new(
             delivered,
-            ClickHouse::new(&config.clickhouse, shared.endpoint, &shared.patience)?,
+            shared.tries(&config.clickhouse)?,
             &config.clickhouse,
             backlog,
-            shared.patience,
-            shared.ledger,
+            Arc::clone(&shared.ledger),
             &shared.metrics,
         );
         let threads = vec![
@@ -79,9 +87,8 @@ impl Outlets {
         Ok(match self {
             Self::Queue(queue) => Outlet::Queue(queue.with(on_row_error)),
             Self::Direct(config, shared) => {
-                let Shared { endpoint, patience, ledger, fatal, metrics } = shared.clone();
-                let destination = ClickHouse::new(config, endpoint, &patience)?;
-                let direct = Direct::new(config, destination, patience, ledger, fatal, &metrics);
+                let (ledger, fatal) = (Arc::clone(&shared.ledger), shared.fatal.clone());
+                let direct = Direct::new(shared.tries(config)?, config, ledger, fatal);
                 Outlet::Direct(Box::new(direct))
             }
         })

@@ -58,6 +58,9 @@ pub enum Class {
 /// A proxy in between has answered.
 const NO_CODE: u32 = 0;
 
+/// What ClickHouse says before the name of a view.
+const PUSHING_TO_VIEW: &str = "while pushing to view ";
+
 /// The batch has too many partitions, whatever the number of parts.
 const TOO_MANY_PARTITIONS: &str = "Too many partitions";
 
@@ -81,7 +84,7 @@ impl ClickHouseError {
             Self::Refused { code, message } if *code != NO_CODE => (*code, message),
             _ => return Class::Outage,
         };
-        if message.contains("while pushing to view") {
+        if self.broken_view().is_some() {
             return Class::BrokenView;
         }
         if moved.retryable.contains(&code) {
@@ -95,6 +98,14 @@ impl ClickHouseError {
             return if is_of_batch { Class::Data } else { Class::Retryable };
         }
         Code::find(code).map_or(Class::Unknown, |known| known.class)
+    }
+
+    /// The materialized view that failed, as ClickHouse names it.
+    #[must_use]
+    pub fn broken_view(&self) -> Option<&str> {
+        let Self::Refused { message, .. } = self else { return None };
+        let (_, name) = message.split_once(PUSHING_TO_VIEW)?;
+        [". (", ": "].iter().filter_map(|end| name.split(end).next()).min_by_key(|name| name.len())
     }
 
     /// Whether another server may do better: this one has not answered in time, or cannot be used. What
@@ -191,6 +202,13 @@ mod tests {
     fn a_failing_view_is_not_a_refusal_of_the_batch() {
         let message = "Code: 395. DB::Exception: x: while pushing to view db.v. (FUNCTION_THROW)";
         assert_eq!(refused(395, message), Class::BrokenView);
+        let view = |message: &str| {
+            let error = ClickHouseError::Refused { code: 395, message: message.to_owned() };
+            error.broken_view().map(ToOwned::to_owned)
+        };
+        assert_eq!(view(message).as_deref(), Some("db.v"));
+        let chained = "x: while pushing to view `a-b`.`v w`: while pushing to view b.c. (X)";
+        assert_eq!(view(chained).as_deref(), Some("`a-b`.`v w`"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::decode::{
     TemplateInfo, VARIABLE_LENGTH,
 };
 use crate::elements::registry;
-use crate::sink::RowDropReason;
+use crate::sink::{Alarm, Alarms, RowDropReason, Trouble};
 
 use super::routes::{Phase, View};
 
@@ -29,7 +29,11 @@ pub(super) fn status(view: &View) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "ready": view.phase() == Phase::Ready,
         "receivers": receivers,
-        "clickhouse": {"endpoints": view.endpoint.urls(), "endpointInUse": view.endpoint.url()},
+        "clickhouse": {
+            "endpoints": view.endpoint.urls(),
+            "endpointInUse": view.endpoint.url(),
+            "alarms": alarms(&view.alarms),
+        },
         "rows": {
             "received": books.received,
             "recovered": books.recovered,
@@ -40,6 +44,19 @@ pub(super) fn status(view: &View) -> Value {
             "dropped": dropped,
         },
     })
+}
+
+/// What keeps rows from ClickHouse, or from a view, now.
+fn alarms(alarms: &Alarms) -> Value {
+    let alarm = |(trouble, alarm): (Trouble, Alarm)| {
+        json!({
+            "alarm": trouble.label(),
+            "view": trouble.view(),
+            "sinceMs": alarm.since_ms,
+            "error": alarm.error,
+        })
+    };
+    alarms.raised().into_iter().map(alarm).collect()
 }
 
 /// `/api/v1/exporters`, the one that sent most first.

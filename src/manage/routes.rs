@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 
 use crate::clickhouse::EndpointInUse;
 use crate::decode::Exporters;
-use crate::sink::Ledger;
+use crate::sink::{Alarms, Ledger};
 use crate::telemetry::{Metrics, unix_ms};
 
 use super::api;
@@ -36,6 +36,8 @@ pub struct View {
     pub ledger: Arc<Ledger>,
     /// The ClickHouse that batches go to.
     pub endpoint: Arc<EndpointInUse>,
+    /// What is wrong with it.
+    pub alarms: Arc<Alarms>,
     /// Name and address of each receiver.
     pub receivers: Vec<(String, String)>,
     phase: AtomicU8,
@@ -56,10 +58,11 @@ impl View {
         exporters: Arc<Exporters>,
         ledger: Arc<Ledger>,
         endpoint: Arc<EndpointInUse>,
+        alarms: Arc<Alarms>,
         receivers: Vec<(String, String)>,
     ) -> Self {
         let phase = AtomicU8::new(Phase::Starting as u8);
-        Self { metrics, exporters, ledger, endpoint, receivers, phase }
+        Self { metrics, exporters, ledger, endpoint, alarms, receivers, phase }
     }
 
     /// Enters a phase.

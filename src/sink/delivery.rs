@@ -11,7 +11,6 @@ use tracing::{debug, error, warn};
 
 use crate::clickhouse::{Block, Class, Damaged, Method, encode_batch};
 use crate::config::{ClickHouseConfig, OnRowError};
-use crate::patience::Patience;
 use crate::spool::{SpooledBatch, Why};
 use crate::telemetry::{MetricName, Metrics, RateLimit, unix_ms};
 
@@ -48,14 +47,13 @@ struct DeliveryMetrics {
 }
 
 impl<D: Destination> Delivery<D> {
-    /// Delivery of `batches` to `destination`, until there are no more, and with `patience` for it.
+    /// Delivery of `batches` by `tries`, until there are no more or nobody waits for it any more.
     #[must_use]
     pub fn new(
         batches: Receiver<Batch>,
-        destination: D,
+        tries: Tries<D>,
         config: &ClickHouseConfig,
         backlog: Option<Backlog>,
-        patience: Patience,
         ledger: Arc<Ledger>,
         metrics: &Metrics,
     ) -> Self {
@@ -63,7 +61,7 @@ impl<D: Destination> Delivery<D> {
         Self {
             batches,
             backlog,
-            tries: Tries::new(destination, &config.retry, &config.errors, patience, metrics),
+            tries,
             method: Method::of(config.compress_requests),
             quarantine_inserts_max: config.quarantine_inserts_max,
             ledger,

@@ -13,8 +13,7 @@ use tracing::error;
 use crate::clickhouse::{Method, encode_batch};
 use crate::config::{ClickHouseConfig, OnRowError};
 use crate::flow::Chunk;
-use crate::patience::Patience;
-use crate::telemetry::{Metrics, RateLimit};
+use crate::telemetry::RateLimit;
 
 use super::destination::{Batch, ClickHouse, Fatal, Target};
 use super::ledger::{Ledger, RowDropReason};
@@ -35,19 +34,16 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// A way to `destination`, as long as there is `patience`. One that cannot be used as configured is told
-    /// to `fatal`.
+    /// Inserts by `tries`. A ClickHouse that cannot be used as configured is told to `fatal`.
     #[must_use]
     pub fn new(
+        tries: Tries<ClickHouse>,
         config: &ClickHouseConfig,
-        destination: ClickHouse,
-        patience: Patience,
         ledger: Arc<Ledger>,
         fatal: Sender<Fatal>,
-        metrics: &Metrics,
     ) -> Self {
         Self {
-            tries: Tries::new(destination, &config.retry, &config.errors, patience, metrics),
+            tries,
             method: Method::of(config.compress_requests),
             run: run_name(),
             inserts: 0,

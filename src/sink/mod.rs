@@ -5,6 +5,7 @@
 //! counted. The rows of a batch that ClickHouse refuses for good become dead letters: all of them, or those
 //! that it refuses one by one. The [`Ledger`] keeps the books of all rows.
 
+mod alarms;
 mod backlog;
 mod batcher;
 mod dead_letters;
@@ -20,12 +21,14 @@ mod tries;
 #[cfg(test)]
 mod tests;
 
+pub use alarms::{Alarm, Alarms, Trouble};
 pub use backlog::Backlog;
 pub use delivery::Delivery;
 pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal, Target};
 pub use direct::Direct;
 pub use flusher::Flusher;
 pub use ledger::{Books, Ledger, RowDropReason};
+pub use tries::Tries;
 
 /// Tells the tokens of this run of the collector from those of others.
 fn run_name() -> String {

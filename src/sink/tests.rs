@@ -63,15 +63,11 @@ fn run<D: Destination + Clone + 'static>(destination: &D, max_attempts: u32) -> 
     let (report, fatal) = bounded(1);
     let text = format!("[clickhouse.retry]\ndelay = \"2ms\"\nmax-attempts = {max_attempts}");
     let config = Config::parse(&text, Path::new("test.toml"), Vec::new()).unwrap();
-    let delivery = Delivery::new(
-        received,
-        destination.clone(),
-        &config.clickhouse,
-        None,
-        patience.clone(),
-        Arc::clone(&ledger),
-        &metrics,
-    );
+    let alarms = Arc::new(Alarms::new(Arc::clone(&metrics)));
+    let tries =
+        Tries::new(destination.clone(), &config.clickhouse, patience.clone(), alarms, &metrics);
+    let delivery =
+        Delivery::new(received, tries, &config.clickhouse, None, Arc::clone(&ledger), &metrics);
     let thread = thread::spawn(move || delivery.run(&report));
     Running { batches, patience, fatal, thread, ledger, metrics }
 }

@@ -3,16 +3,18 @@
 //! A refusal that may pass is tried again, a limited number of times; no answer at all is an outage, during
 //! which the batch is held. Every try sends the same bytes with the same token.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use metrics::{Counter, Histogram};
 use tracing::{error, info, warn};
 
 use crate::clickhouse::{Class, ClickHouseError, Views};
-use crate::config::{ErrorsConfig, RetryConfig};
+use crate::config::{ClickHouseConfig, ErrorsConfig, RetryConfig};
 use crate::patience::Patience;
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
+use super::alarms::{Alarms, Trouble};
 use super::destination::{Batch, DeliveryError, Destination, Fatal};
 use super::retry;
 
@@ -66,11 +68,12 @@ pub(super) struct Refusal {
 
 /// Sends batches to one destination.
 #[derive(Debug)]
-pub(super) struct Tries<D> {
+pub struct Tries<D> {
     destination: D,
     retry: RetryConfig,
     errors: ErrorsConfig,
     patience: Patience,
+    alarms: Arc<Alarms>,
     metrics: TryMetrics,
     down_log: RateLimit,
     view_log: RateLimit,
@@ -95,18 +98,21 @@ enum Next {
 }
 
 impl<D: Destination> Tries<D> {
-    pub(super) fn new(
+    /// Tries of batches to `destination`, as long as there is `patience`.
+    #[must_use]
+    pub fn new(
         destination: D,
-        retry: &RetryConfig,
-        errors: &ErrorsConfig,
+        config: &ClickHouseConfig,
         patience: Patience,
+        alarms: Arc<Alarms>,
         metrics: &Metrics,
     ) -> Self {
         Self {
             destination,
-            retry: retry.clone(),
-            errors: errors.clone(),
+            retry: config.retry.clone(),
+            errors: config.errors.clone(),
             patience,
+            alarms,
             metrics: TryMetrics::new(metrics),
             down_log: RateLimit::new(LOG_INTERVAL),
             view_log: RateLimit::new(LOG_INTERVAL),
@@ -130,6 +136,7 @@ impl<D: Destination> Tries<D> {
             Ok(()) => self.log_up(),
             Err(DeliveryError::Fatal(reason)) => return Err(reason),
             Err(DeliveryError::Try(failure)) => {
+                self.raise(&failure);
                 self.log_down(&failure);
                 return Ok(false);
             }
@@ -162,12 +169,14 @@ impl<D: Destination> Tries<D> {
             self.metrics.flush_seconds.record(start.elapsed());
             let failure = match outcome {
                 Ok(()) => {
+                    self.alarms.pass(progress.views == Views::Required);
                     self.log_up();
                     return Ok(Tried::Stored);
                 }
                 Err(DeliveryError::Fatal(reason)) => return Err(reason),
                 Err(DeliveryError::Try(failure)) => failure,
             };
+            self.raise(&failure);
             let next = self.judge(batch, &failure, progress);
             let attempts = progress.attempts;
             match next {
@@ -185,6 +194,19 @@ impl<D: Destination> Tries<D> {
     /// Whether nobody waits for an outcome any more.
     pub(super) fn is_abandoned(&self) -> bool {
         self.patience.is_over()
+    }
+
+    /// What an operator should see beside the log.
+    fn raise(&self, failure: &ClickHouseError) {
+        let trouble = match failure.class(&self.errors) {
+            Class::Outage => Trouble::NoAnswer,
+            Class::Configuration => Trouble::Configuration,
+            Class::BrokenView => {
+                Trouble::BrokenView(failure.broken_view().unwrap_or_default().to_owned())
+            }
+            Class::Retryable | Class::Data | Class::Unknown => return,
+        };
+        self.alarms.raise(trouble, &failure.to_string());
     }
 
     fn judge(&mut self, batch: &Batch, failure: &ClickHouseError, progress: &mut Progress) -> Next {

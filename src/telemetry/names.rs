@@ -142,6 +142,7 @@ metrics! {
     SpoolDamagedBatches "tidegate_spool_damaged_batches_total" Counter, [] "Batches that were set aside because their file is not what was written, or that somebody removed.";
     SpoolErrors "tidegate_spool_errors_total" Counter, [] "Files of the spool that could not be read, removed or set aside.";
     ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
+    ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "view"] "1 while it lasts: `no_answer`, `configuration` (ClickHouse takes no rows before an operator changes something) or `broken_view` (batches are stored without the materialized view); `/api/v1/status` has the error.";
     ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
 }
 
