@@ -26,9 +26,11 @@ fn entry() -> Entry {
         token: "5f0c-17".to_owned(),
         target: "tidegate.flows".to_owned(),
         rows: ROWS,
+        first_row: 0,
         on_row_error: OnRowError::Fail,
         why: Why::Outage,
         created_ms: 0,
+        replaces: None,
     };
     Entry { header, body: Bytes::from(body) }
 }
@@ -57,7 +59,9 @@ fn spool(criterion: &mut Criterion) {
         });
         spool.append(&entry).unwrap();
         if !fsync {
-            group.bench_function("next", |bencher| bencher.iter(|| spool.next(Instant::now())));
+            group.bench_function("next", |bencher| {
+                bencher.iter(|| spool.next(Instant::now(), |_| true))
+            });
         }
     }
     let directory = tempfile::tempdir_in(&folder).unwrap();

@@ -109,6 +109,12 @@ impl ChunkReceiver {
         Ok(handover)
     }
 
+    /// How many rows wait.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.depth.rows()
+    }
+
     /// Whether no chunk waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -138,7 +138,7 @@ fn configuration_errors_are_told_from_data_errors_and_from_what_may_pass() {
     assert_eq!(told(bench.insert_as("fixed", flows)), (452, Class::Configuration));
     assert_eq!(told(bench.insert_as("default", "tidegate.none")), (60, Class::Configuration));
     assert_eq!(told(bench.insert_as("default", "nowhere.flows")), (81, Class::Configuration));
-    assert_eq!(told(bench.insert_as("reader", flows)), (164, Class::Data));
+    assert_eq!(told(bench.insert_as("reader", flows)), (164, Class::Configuration));
 
     bench.table("frozen", "ENGINE = MergeTree ORDER BY () SETTINGS table_readonly = 1");
     assert_eq!(told(bench.insert_as("default", "tidegate.frozen")), (774, Class::Configuration));

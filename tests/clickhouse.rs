@@ -287,14 +287,44 @@ fn rows_are_stored_without_a_view_that_fails_and_other_views_have_them_too() {
     let count =
         |table: &str| query_number(&server, &format!("SELECT count() FROM tidegate.{table}"));
     assert_eq!([count("flows"), count("good"), count("bad")], [3_000, 3_000, 0]);
-    let alarm = || Scrape::of(&app).sum("tidegate_clickhouse_alarm", &["view=\"tidegate.bad_mv\""]);
+    let alarm =
+        || Scrape::of(&app).sum("tidegate_clickhouse_alarm", &["table=\"tidegate.bad_mv\""]);
     let status = || common::get(app.management_address(), "/api/v1/status").1;
-    assert!(alarm() == 1 && status().contains("\"view\":\"tidegate.bad_mv\""), "{}", status());
+    assert!(alarm() == 1 && status().contains("\"table\":\"tidegate.bad_mv\""), "{}", status());
 
     server.query("DROP TABLE tidegate.bad_mv").unwrap();
     generate(&app, 1_000);
     wait_until("all is stored", || app.view().ledger.books().stored == 4_000);
     assert!(alarm() == 0 && status().contains("\"alarms\":[]"), "{}", status());
+}
+
+#[test]
+fn a_view_whose_trouble_passes_gets_its_rows() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    server.query(&create_table_sql("tidegate")).unwrap();
+    server
+        .query(
+            "CREATE TABLE tidegate.busy (n UInt64) ENGINE = MergeTree ORDER BY n \
+             SETTINGS non_replicated_deduplication_window = 1000, parts_to_throw_insert = 1",
+        )
+        .unwrap();
+    server
+        .query(
+            "CREATE MATERIALIZED VIEW tidegate.busy_mv TO tidegate.busy AS \
+             SELECT bytes AS n FROM tidegate.flows",
+        )
+        .unwrap();
+    server.query("SYSTEM STOP MERGES tidegate.busy").unwrap();
+    let more = "[clickhouse.batch]\nmax-rows = 1000\n[clickhouse.retry]\ndelay = \"100ms\"\nmax-attempts = 1000";
+    let app = start(&server.http_url(), more);
+    generate(&app, 3_000);
+    let refused = || Scrape::of(&app).sum("tidegate_batch_retries_total", &["reason=\"refused\""]);
+    wait_until("its target has too many parts", || refused() > 3);
+    server.query("ALTER TABLE tidegate.busy MODIFY SETTING parts_to_throw_insert = 3000").unwrap();
+    wait_until("all is stored", || app.view().ledger.books().stored == 3_000);
+    let count = |table: &str| query_number(&server, &format!("SELECT count() FROM {table}"));
+    assert_eq!([count("tidegate.flows"), count("tidegate.busy")], [3_000, 3_000]);
 }
 
 #[test]

@@ -50,9 +50,11 @@ fn entry(token: u64) -> Entry {
         token: token.to_string(),
         target: "tidegate.flows".to_owned(),
         rows: rng.usize(1..50_000),
+        first_row: 0,
         on_row_error: OnRowError::Fail,
         why: Why::Outage,
         created_ms: 0,
+        replaces: None,
     };
     Entry { header, body: Bytes::from(body) }
 }
@@ -112,7 +114,7 @@ impl Acknowledged {
     fn check(&mut self, spool: &mut Spool, kill: u64) {
         let mut tokens = VecDeque::new();
         let now = Instant::now();
-        while let Some(batch) = spool.next(now) {
+        while let Some(batch) = spool.next(now, |_| true) {
             let token = batch.entry.header.token.parse().unwrap();
             assert_eq!(batch.entry, entry(token), "kill {kill}");
             tokens.push_back(token);
@@ -156,7 +158,7 @@ fn a_child_appends_and_drains_until_it_is_killed() {
         spool.append(&entry(token)).unwrap();
         say(&format!("appended {token}"));
         if spool.batches() > 20 {
-            let oldest = spool.next(Instant::now()).unwrap();
+            let oldest = spool.next(Instant::now(), |_| true).unwrap();
             say(&format!("removing {}", oldest.entry.header.token));
             spool.remove(oldest.id);
             say(&format!("removed {}", oldest.entry.header.token));
@@ -217,7 +219,7 @@ fn a_full_disk_refuses_a_batch_and_takes_the_next_that_fits() {
     drop(spool);
     let mut spool = open(&path, true);
     for token in 1..4 {
-        let batch = spool.next(Instant::now()).unwrap();
+        let batch = spool.next(Instant::now(), |_| true).unwrap();
         assert_eq!(batch.entry, big(token));
         spool.remove(batch.id);
     }

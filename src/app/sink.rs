@@ -62,9 +62,13 @@ impl Sink {
             let outlets = Outlets::Direct(Box::new(config.clickhouse.clone()), shared);
             return Ok(Self { outlets, queue_depth, threads: Vec::new(), can_keep });
         }
-        let backlog = spool.map(|it| Backlog::new(it, &config.spool, &config.clickhouse.retry));
+        let backlog = spool.map(|spool| {
+            let ledger = Arc::clone(&shared.ledger);
+            Arc::new(Backlog::new(spool, &config.spool, &config.clickhouse.retry, ledger))
+        });
         let (batches, delivered) = crossbeam_channel::bounded(0);
-        let flusher = Flusher::new(&config.clickhouse, chunks, batches);
+        let flusher =
+            Flusher::new(&config.clickhouse, chunks, batches, backlog.clone(), &shared.metrics);
         let delivery = Delivery::new(
             delivered,
             shared.tries(&config.clickhouse)?,

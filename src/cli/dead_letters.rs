@@ -53,6 +53,9 @@ enum Action {
         /// Only say what would be replayed
         #[arg(long)]
         dry_run: bool,
+        /// Rows too that the table may have already, since an insert of theirs had no answer
+        #[arg(long)]
+        even_if_stored: bool,
     },
     /// Delete letters
     Purge {
@@ -105,10 +108,13 @@ impl Args {
                 }
                 print(&shown)
             }
-            Action::Replay { of, dry_run } => {
-                let Some(clickhouse) = ClickHouse::of(&of)? else {
+            Action::Replay { of, dry_run, even_if_stored } => {
+                let Some(mut clickhouse) = ClickHouse::of(&of)? else {
                     return Ok(super::EXIT_CONFIG.into());
                 };
+                if even_if_stored {
+                    clickhouse.letters = clickhouse.letters.even_if_stored();
+                }
                 replay::run(&clickhouse, dry_run)
             }
             Action::Purge { mut of, replayed, older_than, all } => {

@@ -21,6 +21,10 @@ pub struct Code {
 /// partitions.
 pub(super) const TOO_MANY_PARTS: u32 = 252;
 
+/// After these the rows may be in the table: the insert was ended in the middle, perhaps in a view, behind the
+/// table.
+pub(super) const MAY_BE_STORED: [u32; 9] = [159, 209, 210, 236, 319, 394, 735, 999, 1000];
+
 macro_rules! codes {
     ($($number:literal $name:ident $class:ident $reason:literal;)*) => {
         /// Every code that is classified, by number.
@@ -49,13 +53,15 @@ codes! {
     53 TYPE_MISMATCH Data "a value does not fit its column";
     60 UNKNOWN_TABLE Configuration "the table is not there";
     72 CANNOT_PARSE_NUMBER Data "a number cannot be read";
+    75 CANNOT_WRITE_TO_FILE_DESCRIPTOR Retryable "the server cannot write a file for now";
     80 INCORRECT_QUERY Data "the table does not take inserts like this";
     81 UNKNOWN_DATABASE Configuration "the database is not there";
     115 UNKNOWN_SETTING Configuration "the server does not know a setting of the insert";
     117 INCORRECT_DATA Data "the block does not fit the table";
     131 TOO_LARGE_STRING_SIZE Data "a text is too long";
     159 TIMEOUT_EXCEEDED Retryable "the insert took longer than the server allows";
-    164 READONLY Data "the user may only read";
+    164 READONLY Configuration "the user may only read";
+    173 CANNOT_ALLOCATE_MEMORY Retryable "the server is short of memory";
     192 UNKNOWN_USER Configuration "the server does not know the user";
     193 WRONG_PASSWORD Configuration "the password is wrong";
     194 REQUIRED_PASSWORD Configuration "the user needs a password";
@@ -66,6 +72,7 @@ codes! {
     203 NO_FREE_CONNECTION Retryable "the server is busy";
     209 SOCKET_TIMEOUT Retryable "the upload stalled, or a peer of the server is slow";
     210 NETWORK_ERROR Retryable "a peer of the server is not reached";
+    225 NO_ZOOKEEPER Retryable "the keeper is not reached, or not set up yet";
     236 ABORTED Retryable "the server is stopping";
     241 MEMORY_LIMIT_EXCEEDED Retryable "the server is short of memory";
     242 TABLE_IS_READ_ONLY Retryable "the replica has lost its keeper for now";
@@ -81,18 +88,24 @@ codes! {
     290 LIMIT_EXCEEDED Retryable "a limit of the server is reached for now";
     291 DATABASE_ACCESS_DENIED Configuration "the user may not use the database";
     297 SHARD_HAS_NO_CONNECTIONS Retryable "a shard is not reached for now";
+    319 UNKNOWN_STATUS_OF_INSERT Retryable "the keeper went away in the middle; the token settles it";
     321 VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE Data "a value does not fit its column";
     349 CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN Data "a value is missing";
     364 RECEIVED_ERROR_TOO_MANY_REQUESTS Retryable "a peer of the server is busy";
     384 PART_IS_TEMPORARILY_LOCKED Retryable "a part is locked for now";
-    392 QUERY_IS_PROHIBITED Data "the server takes no such statement";
+    392 QUERY_IS_PROHIBITED Configuration "the server takes no such statement";
     394 QUERY_WAS_CANCELLED Retryable "somebody stopped the insert";
     425 SYSTEM_ERROR Retryable "the server's system has trouble";
+    439 CANNOT_SCHEDULE_TASK Retryable "the server has no thread for it";
     452 SETTING_CONSTRAINT_VIOLATION Configuration "the user's profile fixes a setting of the insert";
     469 VIOLATED_CONSTRAINT Data "a row violates a CHECK of the table";
+    473 DEADLOCK_AVOIDED Retryable "the server waited too long for a lock of the table";
     497 ACCESS_DENIED Configuration "the user lacks a right";
+    499 S3_ERROR Retryable "the server's object storage has trouble";
     516 AUTHENTICATION_FAILED Configuration "user or password is wrong";
     691 UNKNOWN_ELEMENT_OF_ENUM Data "a value is none of its enum";
+    735 QUERY_WAS_CANCELLED_BY_CLIENT Retryable "the connection broke, or a proxy gave up";
+    745 SERVER_OVERLOADED Retryable "the server is busy";
     774 TABLE_IS_PERMANENTLY_READ_ONLY Configuration "the table was made read-only";
     999 KEEPER_EXCEPTION Retryable "the keeper has trouble";
     1000 POCO_EXCEPTION Retryable "the server's network library has trouble";

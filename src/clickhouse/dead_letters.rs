@@ -6,7 +6,7 @@ use super::schema::DEDUPLICATION_WINDOW;
 const TTL_DAYS: usize = 30;
 
 /// Name and definition of each column.
-const COLUMNS: [(&str, &str); 14] = [
+const COLUMNS: [(&str, &str); 16] = [
     ("tenant", "LowCardinality(String)"),
     ("failedAt", "DateTime64(3, 'UTC')"),
     ("batchId", "String"),
@@ -17,9 +17,11 @@ const COLUMNS: [(&str, &str); 14] = [
     ("errorClass", "LowCardinality(String)"),
     ("failedColumns", "Array(LowCardinality(String))"),
     ("attempts", "UInt32"),
+    ("mayBeStored", "UInt8"),
     ("exporterAddr", "LowCardinality(String)"),
     ("system", "LowCardinality(String)"),
     ("payload", "String CODEC(ZSTD(1))"),
+    ("replayToken", "String"),
     ("replayedAt", "DateTime64(3, 'UTC')"),
 ];
 
@@ -45,6 +47,8 @@ pub struct DeadLetters {
     database: String,
     /// An SQL condition on the columns of the table.
     condition: String,
+    /// Replay rows too that may be in the table already.
+    is_bold: bool,
 }
 
 /// Letters that are inserted together: of one refused batch and one day.
@@ -58,6 +62,8 @@ pub struct Unit {
     pub part: u32,
     /// Its letters.
     pub letters: usize,
+    /// Of the insert, when an earlier replay has begun with it.
+    pub token: Option<String>,
 }
 
 /// Rows of a batch that are one unit.
@@ -74,7 +80,13 @@ impl DeadLetters {
     #[must_use]
     pub fn new(database: &str, condition: Option<&str>) -> Self {
         let condition = condition.map_or_else(|| "1".to_owned(), |text| format!("({text})"));
-        Self { database: database.to_owned(), condition }
+        Self { database: database.to_owned(), condition, is_bold: false }
+    }
+
+    /// The same with rows that the table may have already: an insert of theirs had no answer.
+    #[must_use]
+    pub fn even_if_stored(self) -> Self {
+        Self { is_bold: true, ..self }
     }
 
     fn table(&self) -> String {
@@ -87,6 +99,7 @@ impl DeadLetters {
         format!(
             "SELECT toStartOfHour(failedAt) AS hour, errorClass, errorCode, errorName, exporterAddr, \
              count() AS letters, countIf(NOT {IS_OPEN}) AS replayed, \
+             countIf(mayBeStored) AS mayBeStored, \
              arrayStringConcat(arrayDistinct(arrayFlatten(groupArray(5)(failedColumns))), ' ') AS columns, \
              concat(argMin(batchId, rowIndex), ':', toString(min(rowIndex))) AS example \
              FROM {} WHERE {} GROUP BY hour, errorClass, errorCode, errorName, exporterAddr \
@@ -128,42 +141,62 @@ impl DeadLetters {
     #[must_use]
     pub fn units_sql(&self) -> String {
         format!(
-            "SELECT batchId, {DAY} AS day, intDiv(rowIndex, {UNIT_ROWS}) AS part, count() FROM {} \
-             WHERE {IS_OPEN} AND {} GROUP BY batchId, day, part \
+            "SELECT batchId, {DAY} AS day, intDiv(rowIndex, {UNIT_ROWS}) AS part, count(), replayToken \
+             FROM {} WHERE {} GROUP BY batchId, day, part, replayToken \
              ORDER BY min(failedAt), batchId, day, part",
             self.table(),
-            self.condition
+            self.replayable()
         )
     }
 
-    /// The rows of a unit, in their order, one JSON object a line.
+    /// How many are left out, since the table may have their rows.
     #[must_use]
-    pub fn payloads_sql(&self, unit: &Unit) -> String {
+    pub fn left_out_sql(&self) -> String {
+        let of_all = Self { is_bold: true, ..self.clone() }.replayable();
         format!(
-            "SELECT payload FROM {} WHERE {} ORDER BY rowIndex",
+            "SELECT count() FROM {} WHERE {of_all} AND NOT ({})",
             self.table(),
-            self.condition_of(unit)
+            self.replayable()
         )
     }
 
-    /// Notes that the letters of a unit were replayed.
+    /// Binds the letters of a unit to an insert before it is sent: what comes later is another unit, and a replay
+    /// that ended early is repeated with the same rows.
     #[must_use]
-    pub fn mark_sql(&self, unit: &Unit) -> String {
+    pub fn bind_sql(&self, unit: &Unit, token: &str) -> String {
         format!(
-            "ALTER TABLE {} UPDATE replayedAt = now64(3) WHERE {} SETTINGS mutations_sync = 1",
+            "ALTER TABLE {} UPDATE replayToken = {} WHERE {} AND replayToken = '' AND batchId = {} \
+             AND {DAY} = {} AND intDiv(rowIndex, {UNIT_ROWS}) = {} SETTINGS mutations_sync = 1",
             self.table(),
-            self.condition_of(unit)
-        )
-    }
-
-    fn condition_of(&self, unit: &Unit) -> String {
-        format!(
-            "{IS_OPEN} AND {} AND batchId = {} AND {DAY} = {} AND intDiv(rowIndex, {UNIT_ROWS}) = {}",
-            self.condition,
+            quoted(token),
+            self.replayable(),
             quoted(&unit.batch_id),
             unit.day,
             unit.part
         )
+    }
+
+    /// The rows that are bound to an insert, in their order, one JSON object a line.
+    #[must_use]
+    pub fn payloads_sql(&self, token: &str) -> String {
+        let (table, token) = (self.table(), quoted(token));
+        format!("SELECT payload FROM {table} WHERE replayToken = {token} ORDER BY rowIndex")
+    }
+
+    /// Notes that the letters of an insert were replayed.
+    #[must_use]
+    pub fn mark_sql(&self, token: &str) -> String {
+        format!(
+            "ALTER TABLE {} UPDATE replayedAt = now64(3) WHERE replayToken = {} \
+             SETTINGS mutations_sync = 1",
+            self.table(),
+            quoted(token)
+        )
+    }
+
+    fn replayable(&self) -> String {
+        let certain = if self.is_bold { "" } else { " AND NOT mayBeStored" };
+        format!("{IS_OPEN}{certain} AND {}", self.condition)
     }
 }
 
@@ -174,8 +207,9 @@ pub fn units(answer: &str) -> Vec<Unit> {
         let mut fields = line.split('\t');
         let batch_id = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse::<u32>().ok();
-        let (day, part) = (number()?, number()?);
-        Some(Unit { batch_id, day, part, letters: usize::try_from(number()?).ok()? })
+        let (day, part, letters) = (number()?, number()?, usize::try_from(number()?).ok()?);
+        let token = fields.next().filter(|token| !token.is_empty()).map(ToOwned::to_owned);
+        Some(Unit { batch_id, day, part, letters, token })
     };
     answer.lines().filter_map(unit).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::ErrorsConfig;
 
-use super::codes::{Code, TOO_MANY_PARTS};
+use super::codes::{Code, MAY_BE_STORED, TOO_MANY_PARTS};
 
 /// Why a request to ClickHouse failed.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,10 @@ pub enum Class {
 const NO_CODE: u32 = 0;
 
 /// What ClickHouse says before the name of a view.
-const PUSHING_TO_VIEW: &str = "while pushing to view ";
+const PUSHING_TO_VIEW: &str = ": while pushing to view ";
+
+/// Where ClickHouse begins to cite the row that it refuses.
+pub const CITED_VALUES: &str = ". Column values:";
 
 /// The batch has too many partitions, whatever the number of parts.
 const TOO_MANY_PARTITIONS: &str = "Too many partitions";
@@ -80,13 +83,16 @@ impl ClickHouseError {
     /// What to do with the batch.
     #[must_use]
     pub fn class(&self, moved: &ErrorsConfig) -> Class {
+        if self.broken_view().is_some() { Class::BrokenView } else { self.class_of_code(moved) }
+    }
+
+    /// The same, wherever in the insert it happened. What passes in a view passes as elsewhere.
+    #[must_use]
+    pub fn class_of_code(&self, moved: &ErrorsConfig) -> Class {
         let (code, message) = match self {
             Self::Refused { code, message } if *code != NO_CODE => (*code, message),
             _ => return Class::Outage,
         };
-        if self.broken_view().is_some() {
-            return Class::BrokenView;
-        }
         if moved.retryable.contains(&code) {
             return Class::Retryable;
         }
@@ -100,11 +106,23 @@ impl ClickHouseError {
         Code::find(code).map_or(Class::Unknown, |known| known.class)
     }
 
+    /// Whether the insert may have reached the table all the same.
+    #[must_use]
+    pub fn may_be_stored(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => *code == NO_CODE || MAY_BE_STORED.contains(code),
+            Self::Unreachable(_) | Self::Unusable(_) => false,
+            Self::NoAnswer(_) | Self::TimedOut(_) | Self::Abandoned => true,
+        }
+    }
+
     /// The materialized view that failed, as ClickHouse names it.
     #[must_use]
     pub fn broken_view(&self) -> Option<&str> {
         let Self::Refused { message, .. } = self else { return None };
-        let (_, name) = message.split_once(PUSHING_TO_VIEW)?;
+        // The values of a row could have the same words.
+        let own = message.split(CITED_VALUES).next()?;
+        let (_, name) = own.split_once(PUSHING_TO_VIEW)?;
         [". (", ": "].iter().filter_map(|end| name.split(end).next()).min_by_key(|name| name.len())
     }
 
@@ -209,6 +227,8 @@ mod tests {
         assert_eq!(view(message).as_deref(), Some("db.v"));
         let chained = "x: while pushing to view `a-b`.`v w`: while pushing to view b.c. (X)";
         assert_eq!(view(chained).as_deref(), Some("`a-b`.`v w`"));
+        let cited = "x at row 3. Column values: s = ': while pushing to view q. (X)'. (X)";
+        assert_eq!((view(cited), refused(469, cited)), (None, Class::Data));
     }
 
     #[test]

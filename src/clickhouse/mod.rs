@@ -19,7 +19,7 @@ pub use client::Connection;
 pub use codes::{CODES, Code};
 pub use dead_letters::{DeadLetters, Unit, units};
 pub use endpoints::{EndpointInUse, Endpoints};
-pub use errors::{Class, ClickHouseError};
+pub use errors::{CITED_VALUES, Class, ClickHouseError};
 pub use frames::Method;
 pub use insert::{Insert, InsertSettings, Views, encode_batch, encode_body};
 pub use schema::{SchemaError, create_table_sql, ensure};

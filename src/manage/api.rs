@@ -51,7 +51,7 @@ fn alarms(alarms: &Alarms) -> Value {
     let alarm = |(trouble, alarm): (Trouble, Alarm)| {
         json!({
             "alarm": trouble.label(),
-            "view": trouble.view(),
+            "table": trouble.table(),
             "sinceMs": alarm.since_ms,
             "error": alarm.error,
         })

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::clickhouse::{Block, Method, encode_body};
+use crate::clickhouse::{Block, CITED_VALUES, Class, Method, encode_body};
 use crate::flow::{COLUMNS, Column, Row, TextRow, utc};
 
 use super::destination::{Batch, Target};
@@ -15,9 +15,6 @@ pub(super) const LETTERS_PER_INSERT: usize = 10_000;
 
 /// Characters of an error that are kept. ClickHouse can repeat a whole statement.
 const ERROR_CHARS_MAX: usize = 2_000;
-
-/// Where ClickHouse begins to cite the row. It can be another tenant's, and the letter has its own.
-const CITED_VALUES: &str = ". Column values:";
 
 /// Where ClickHouse cites the expression that a row violates.
 const EXPRESSION: &str = "Expression: ";
@@ -36,6 +33,8 @@ struct Letter<'a> {
     error_class: &'static str,
     failed_columns: &'a [&'static str],
     attempts: u32,
+    /// What is refused for its rows now was so before, when there was no answer.
+    may_be_stored: u8,
     exporter_addr: &'a str,
     system: &'a str,
     payload: String,
@@ -52,6 +51,7 @@ pub(super) fn letters(
     method: Method,
 ) -> Batch {
     let failed_at = utc(now_ms);
+    let may_be_stored = refusal.may_be_stored && refusal.class != Class::Data;
     let text = refusal.failure.to_string();
     let error = shown(&text);
     let failed_columns = failed_columns(&error);
@@ -64,14 +64,15 @@ pub(super) fn letters(
         let letter = Letter {
             tenant: row.text(Column::Tenant),
             failed_at: &failed_at,
-            batch_id: &batch.token,
-            row_index,
+            batch_id: batch.root(),
+            row_index: batch.first_row + row_index,
             error_code,
             error_name,
             error: &error,
             error_class: refusal.class.label(),
             failed_columns: &failed_columns,
             attempts: refusal.attempts,
+            may_be_stored: may_be_stored.into(),
             exporter_addr: row.text(Column::ExporterAddr),
             system: row.text(Column::System),
             // Texts, numbers and maps of them: there is nothing that JSON cannot say.
@@ -82,15 +83,17 @@ pub(super) fn letters(
         }
     }
     Batch {
-        token: format!("{}/dead/{}", batch.token, rows.start),
+        token: format!("{}/dead/{}", batch.root(), batch.first_row + rows.start),
         target: Target::DeadLetters,
         on_row_error: batch.on_row_error,
         rows: rows.len(),
+        first_row: batch.first_row + rows.start,
         bytes: encode_body(&json, method),
     }
 }
 
-/// An error without the values of the row that it cites, cut.
+/// An error without the values of the row that it cites, cut. It can be another tenant's, and the letter has its
+/// own.
 fn shown(text: &str) -> String {
     let text = match text.split_once(CITED_VALUES) {
         // The name of the error comes behind the values.

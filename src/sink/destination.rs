@@ -1,5 +1,6 @@
 //! Where batches go. A destination sees bytes and a token, nothing of flows.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,19 +8,37 @@ use bytes::Bytes;
 use tracing::warn;
 
 use crate::clickhouse::{
-    ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, SchemaError,
-    Views, ensure,
+    Block, ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, Method,
+    SchemaError, Views, encode_batch, ensure,
 };
 use crate::config::{ClickHouseConfig, OnRowError};
 use crate::patience::Patience;
 
 /// A table that batches go to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Target {
     /// `flows`, in the Native format.
     Flows,
     /// `flows_dead_letter`, as a JSON object for each row.
     DeadLetters,
+}
+
+impl Target {
+    pub(super) const ALL: [Self; 2] = [Self::Flows, Self::DeadLetters];
+
+    /// Its name in the database.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Flows => "flows",
+            Self::DeadLetters => "flows_dead_letter",
+        }
+    }
+
+    /// The table with that name, which the spool keeps.
+    pub(super) fn named(label: &str) -> Self {
+        let known = Self::ALL.into_iter().find(|target| target.label() == label);
+        known.unwrap_or(Self::Flows)
+    }
 }
 
 /// Rows of one partition, encoded once and sent unchanged on every try.
@@ -33,8 +52,35 @@ pub struct Batch {
     pub on_row_error: OnRowError,
     /// Its rows.
     pub rows: usize,
+    /// Place of the first one in the batch that it was cut from, 0 of a whole one.
+    pub first_row: usize,
     /// The body of the insert.
     pub bytes: Bytes,
+}
+
+impl Batch {
+    /// The batch that it was cut from, or itself.
+    pub(super) fn root(&self) -> &str {
+        self.token.split('/').next().unwrap_or_default()
+    }
+
+    /// Some of its rows; `way` is how they were cut, beside the cuts that it has behind it.
+    pub(super) fn part(
+        &self,
+        block: &Block,
+        rows: Range<usize>,
+        way: &str,
+        method: Method,
+    ) -> Self {
+        let separator = if self.token.contains('/') { "" } else { "/" };
+        Self {
+            token: format!("{}{separator}{way}", self.token),
+            rows: rows.len(),
+            first_row: self.first_row + rows.start,
+            bytes: encode_batch(&block.chunks(rows), method),
+            ..self.clone()
+        }
+    }
 }
 
 /// Takes batches.
@@ -219,7 +265,9 @@ impl Destination for ClickHouse {
         };
         let outcome = self.endpoints.in_use().insert(&insert, self.response_timeout);
         self.response_timeout = match outcome {
-            Err(ClickHouseError::TimedOut(waited)) => (2 * waited).min(RESPONSE_TIMEOUT_MAX),
+            Err(ClickHouseError::TimedOut(waited)) => {
+                (2 * waited).min(RESPONSE_TIMEOUT_MAX.max(self.config.response_timeout))
+            }
             _ => self.config.response_timeout,
         };
         if let Err(error) = &outcome {

@@ -68,6 +68,7 @@ impl Direct {
             target: Target::Flows,
             on_row_error: OnRowError::Fail,
             rows: chunk.rows(),
+            first_row: 0,
             bytes: encode_batch(std::slice::from_ref(chunk), self.method),
         };
         match self.tries.try_once(&batch, &mut Progress::default()) {

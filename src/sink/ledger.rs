@@ -18,6 +18,8 @@ pub enum RowDropReason {
     DeadLetterFailed,
     /// They could not be delivered, and the spool had no room.
     SpoolFull,
+    /// Their file in the spool is damaged.
+    SpoolDamaged,
     /// A materialized view failed though failing views were to be left out. The table may have the rows.
     ViewFailed,
     /// The insert of a datagram failed, without batching.
@@ -28,10 +30,11 @@ pub enum RowDropReason {
 
 impl RowDropReason {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::QueueFull,
         Self::DeadLetterFailed,
         Self::SpoolFull,
+        Self::SpoolDamaged,
         Self::ViewFailed,
         Self::DispatchError,
         Self::Shutdown,
@@ -44,6 +47,7 @@ impl RowDropReason {
             Self::QueueFull => "queue_full",
             Self::DeadLetterFailed => "dead_letter_failed",
             Self::SpoolFull => "spool_full",
+            Self::SpoolDamaged => "spool_damaged",
             Self::ViewFailed => "view_failed",
             Self::DispatchError => "dispatch_error",
             Self::Shutdown => "shutdown",
@@ -165,16 +169,19 @@ impl Ledger {
         self.dead_lettered.increment(rows);
     }
 
+    /// Dead letters could not be written; with a spool they wait there.
+    pub fn note_failed_letters(&self, rows: usize) {
+        self.dead_letter_failed.increment(rows as u64);
+    }
+
     /// Rows are lost.
     pub fn drop_rows(&self, rows: usize, reason: RowDropReason) {
         let mut books = self.lock();
         let rows = books.pending().min(rows as u64);
         books.dropped[reason as usize] += rows;
         self.dropped[reason as usize].increment(rows);
-        match reason {
-            RowDropReason::DeadLetterFailed => self.dead_letter_failed.increment(rows),
-            RowDropReason::DispatchError => self.dispatch_errors.increment(rows),
-            _ => {}
+        if reason == RowDropReason::DispatchError {
+            self.dispatch_errors.increment(rows);
         }
     }
 

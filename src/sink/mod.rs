@@ -15,6 +15,7 @@ mod direct;
 mod flusher;
 mod ledger;
 mod quarantine;
+mod refusals;
 mod retry;
 mod tries;
 

@@ -81,7 +81,9 @@ impl Running {
         self.ledger.receive(rows);
         let (token, target) = (token.to_owned(), Target::Flows);
         let bytes = encode_batch(&[numbered(rows)], Method::Lz4);
-        self.batches.send(Batch { token, target, on_row_error, rows, bytes }).unwrap();
+        self.batches
+            .send(Batch { token, target, on_row_error, rows, first_row: 0, bytes })
+            .unwrap();
     }
 
     /// Ends as the flusher does: no more batches. The books, and the metrics.
@@ -131,14 +133,16 @@ fn a_batch_is_sent_again_with_the_same_bytes_and_token_until_it_is_stored() {
 fn refusals_are_limited_and_outages_are_not() {
     let destination = Scripted::default();
     destination.deliveries.lock().unwrap().extend((0..30).map(|_| no_answer()));
-    destination.deliveries.lock().unwrap().extend([refused(241), refused(241), refused(241)]);
+    destination.deliveries.lock().unwrap().extend((0..4).map(|_| refused(241)));
     let running = run(&destination, 3);
     running.send("a-1", 7);
     running.send("a-2", 5);
     let (books, metrics) = running.finish();
     assert_eq!((books.stored, books.dead_lettered, books.dropped_total()), (5, 7, 0));
     let tokens = destination.tokens();
-    assert_eq!((tokens.len(), tokens[33].as_str()), (35, "a-1/dead/0"));
+    assert_eq!((tokens.len(), tokens[34].as_str()), (36, "a-1/dead/0"));
+    let views = destination.views.lock().unwrap();
+    assert_eq!(views[32..34], [Views::Required, Views::Optional], "a view may be what is refused");
     assert!(metrics.contains("tidegate_batch_failed_rows_total 7"), "{metrics}");
 }
 
@@ -164,7 +168,7 @@ fn rows_whose_dead_letters_are_refused_too_are_lost_and_counted() {
     let running = run(&destination, 10);
     running.send("a-1", 7);
     let (books, metrics) = running.finish();
-    assert_eq!((books.dead_lettered, books.dropped), (0, [0, 7, 0, 0, 0, 0]));
+    assert_eq!((books.dead_lettered, books.dropped), (0, [0, 7, 0, 0, 0, 0, 0]));
     assert!(metrics.contains("tidegate_dead_letter_failed_rows_total 7"), "{metrics}");
 }
 
@@ -281,7 +285,7 @@ fn abandoned_delivery_ends_and_leaves_its_rows_to_the_shutdown() {
     running.thread.join().unwrap();
     assert_eq!(running.ledger.books().pending(), 7);
     let books = running.ledger.close();
-    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 0, 0, 0, 7]));
+    assert_eq!((books.pending(), books.dropped), (0, [0, 0, 0, 0, 0, 0, 7]));
     running.ledger.store(7); // an answer that comes too late changes nothing
     assert_eq!(running.ledger.books(), books);
 }

@@ -15,7 +15,7 @@ use crate::patience::Patience;
 use crate::telemetry::{MetricName, Metrics, RateLimit};
 
 use super::alarms::{Alarms, Trouble};
-use super::destination::{Batch, DeliveryError, Destination, Fatal};
+use super::destination::{Batch, DeliveryError, Destination, Fatal, Target};
 use super::retry;
 
 /// A failure that repeats is logged once in this time.
@@ -49,11 +49,13 @@ pub(super) struct Progress {
     /// Answers that refused it.
     pub(super) attempts: u32,
     pub(super) views: Views,
+    /// A try had no answer, or ended in the middle: the table may have the rows.
+    pub(super) may_be_stored: bool,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { attempts: 0, views: Views::Required }
+        Self { attempts: 0, views: Views::Required, may_be_stored: false }
     }
 }
 
@@ -64,6 +66,15 @@ pub(super) struct Refusal {
     pub(super) class: Class,
     /// Answers that refused it.
     pub(super) attempts: u32,
+    /// The table may have the rows all the same.
+    pub(super) may_be_stored: bool,
+}
+
+impl Refusal {
+    /// Whether ClickHouse has answered with an error for the first time.
+    pub(super) fn is_first(&self) -> bool {
+        self.class != Class::Outage && self.attempts == 1
+    }
 }
 
 /// Sends batches to one destination.
@@ -77,7 +88,10 @@ pub struct Tries<D> {
     metrics: TryMetrics,
     down_log: RateLimit,
     view_log: RateLimit,
+    fatal_log: RateLimit,
     is_down: bool,
+    /// What ClickHouse does not take is kept elsewhere: nothing that may pass, or be mended, is given up.
+    is_kept: bool,
 }
 
 #[derive(Debug)]
@@ -90,6 +104,7 @@ struct TryMetrics {
 }
 
 /// What to do after a failed try.
+#[derive(Clone, Copy)]
 enum Next {
     TryAgain(Class),
     /// At once and without failing views: the same insert would fail for the same reason.
@@ -116,8 +131,15 @@ impl<D: Destination> Tries<D> {
             metrics: TryMetrics::new(metrics),
             down_log: RateLimit::new(LOG_INTERVAL),
             view_log: RateLimit::new(LOG_INTERVAL),
+            fatal_log: RateLimit::new(LOG_INTERVAL),
             is_down: false,
+            is_kept: false,
         }
+    }
+
+    /// The same for batches that are kept until they are taken.
+    pub(super) fn of_kept(self) -> Self {
+        Self { is_kept: true, ..self }
     }
 
     /// Makes the destination ready; `false` when nobody waits for that any more.
@@ -132,16 +154,37 @@ impl<D: Destination> Tries<D> {
 
     /// Tries once to make the destination ready; whether it is.
     pub(super) fn try_prepare(&mut self) -> Result<bool, Fatal> {
-        match self.destination.prepare() {
-            Ok(()) => self.log_up(),
-            Err(DeliveryError::Fatal(reason)) => return Err(reason),
-            Err(DeliveryError::Try(failure)) => {
-                self.raise(&failure);
-                self.log_down(&failure);
-                return Ok(false);
+        let failure = match self.destination.prepare() {
+            Ok(()) => {
+                self.log_up();
+                return Ok(true);
             }
+            Err(failure) => failure,
+        };
+        let (failure, class) = self.bear(failure)?;
+        self.raise(Target::Flows, &failure, class);
+        if class == Class::Outage {
+            self.log_down(&failure);
         }
-        Ok(true)
+        Ok(false)
+    }
+
+    /// A failure with its class. What ends the collector does not when batches are kept: it is as well mended
+    /// while it runs.
+    fn bear(&mut self, failure: DeliveryError) -> Result<(ClickHouseError, Class), Fatal> {
+        match failure {
+            DeliveryError::Try(failure) => {
+                let class = failure.class(&self.errors);
+                Ok((failure, class))
+            }
+            DeliveryError::Fatal(reason) if self.is_kept => {
+                if let Some(held_back) = self.fatal_log.pass(Instant::now()) {
+                    error!(error = %reason, held_back, "ClickHouse cannot be used, rows are spooled.");
+                }
+                Ok((ClickHouseError::Unusable(reason.0), Class::Configuration))
+            }
+            DeliveryError::Fatal(reason) => Err(reason),
+        }
     }
 
     /// Tries until the outcome is known.
@@ -169,24 +212,25 @@ impl<D: Destination> Tries<D> {
             self.metrics.flush_seconds.record(start.elapsed());
             let failure = match outcome {
                 Ok(()) => {
-                    self.alarms.pass(progress.views == Views::Required);
+                    self.alarms.pass(batch.target, progress.views);
                     self.log_up();
                     return Ok(Tried::Stored);
                 }
-                Err(DeliveryError::Fatal(reason)) => return Err(reason),
-                Err(DeliveryError::Try(failure)) => failure,
+                Err(failure) => failure,
             };
-            self.raise(&failure);
-            let next = self.judge(batch, &failure, progress);
-            let attempts = progress.attempts;
+            let (failure, class) = self.bear(failure)?;
+            let next = self.judge(batch, &failure, class, progress);
+            let met = match next {
+                Next::TryAgain(class) | Next::GiveUp(class) => class,
+                Next::TryWithoutViews => class,
+            };
+            self.raise(batch.target, &failure, met);
+            let Progress { attempts, may_be_stored, .. } = *progress;
+            let refusal = |class| Refusal { failure, class, attempts, may_be_stored };
             match next {
                 Next::TryWithoutViews => progress.views = Views::Optional,
-                Next::TryAgain(class) => {
-                    return Ok(Tried::NotNow(Refusal { failure, class, attempts }));
-                }
-                Next::GiveUp(class) => {
-                    return Ok(Tried::Refused(Refusal { failure, class, attempts }));
-                }
+                Next::TryAgain(class) => return Ok(Tried::NotNow(refusal(class))),
+                Next::GiveUp(class) => return Ok(Tried::Refused(refusal(class))),
             }
         }
     }
@@ -197,35 +241,57 @@ impl<D: Destination> Tries<D> {
     }
 
     /// What an operator should see beside the log.
-    fn raise(&self, failure: &ClickHouseError) {
-        let trouble = match failure.class(&self.errors) {
+    fn raise(&self, target: Target, failure: &ClickHouseError, class: Class) {
+        let trouble = match class {
             Class::Outage => Trouble::NoAnswer,
-            Class::Configuration => Trouble::Configuration,
+            Class::Retryable => Trouble::Refusal(target),
+            Class::Configuration => Trouble::Configuration(target),
             Class::BrokenView => {
                 Trouble::BrokenView(failure.broken_view().unwrap_or_default().to_owned())
             }
-            Class::Retryable | Class::Data | Class::Unknown => return,
+            Class::Data | Class::Unknown => return,
         };
         self.alarms.raise(trouble, &failure.to_string());
     }
 
-    fn judge(&mut self, batch: &Batch, failure: &ClickHouseError, progress: &mut Progress) -> Next {
-        let class = failure.class(&self.errors);
+    fn judge(
+        &mut self,
+        batch: &Batch,
+        failure: &ClickHouseError,
+        class: Class,
+        progress: &mut Progress,
+    ) -> Next {
         if class != Class::Outage {
             progress.attempts += 1;
         }
+        progress.may_be_stored |= failure.may_be_stored();
+        let is_early = progress.attempts < self.retry.max_attempts;
         match class {
             Class::Outage => {
                 self.metrics.retries_no_answer.increment(1);
                 self.log_down(failure);
                 Next::TryAgain(class)
             }
-            Class::Retryable if progress.attempts < self.retry.max_attempts => {
+            Class::Retryable if is_early || self.is_kept => {
                 self.metrics.retries_refused.increment(1);
                 self.log_down(failure);
+                if !is_early {
+                    // A view may be what takes too long.
+                    progress.views = Views::Optional;
+                }
                 Next::TryAgain(class)
             }
+            Class::Retryable if progress.views == Views::Required => Next::TryWithoutViews,
             Class::BrokenView if progress.views == Views::Required => {
+                // What may pass would cost the view its rows. Once a view has cost a batch all its tries, the
+                // next ones do not wait for it.
+                let may_pass = failure.class_of_code(&self.errors) == Class::Retryable;
+                let view = failure.broken_view().unwrap_or_default();
+                if may_pass && is_early && !self.alarms.is_broken(view) {
+                    self.metrics.retries_refused.increment(1);
+                    self.log_down(failure);
+                    return Next::TryAgain(Class::Retryable);
+                }
                 self.metrics.retries_broken_view.increment(1);
                 if let Some(held_back) = self.view_log.pass(Instant::now()) {
                     error!(rows = batch.rows, error = %failure, held_back,
@@ -244,6 +310,10 @@ impl<D: Destination> Tries<D> {
                      clickhouse.errors.retryable or clickhouse.errors.permanent."
                 );
                 Next::GiveUp(class)
+            }
+            Class::Configuration if self.is_kept => {
+                self.log_down(failure);
+                Next::TryAgain(class)
             }
             Class::Retryable | Class::BrokenView | Class::Data | Class::Configuration => {
                 Next::GiveUp(class)

@@ -48,6 +48,10 @@ impl Book {
         Some(removed)
     }
 
+    pub(super) fn get(&self, id: BatchId) -> Option<Waiting> {
+        self.waiting.get(&id).copied()
+    }
+
     /// Leaves a batch alone until then.
     pub(super) fn defer(&mut self, id: BatchId, until: Instant) {
         let Some(waiting) = self.waiting.get_mut(&id) else { return };

@@ -98,7 +98,7 @@ impl Directory {
         }
         fs::rename(new, batch)?;
         // Without this the name may be gone after a power cut, and the batch with it.
-        if self.fsync { File::open(&self.path)?.sync_all() } else { Ok(()) }
+        self.sync()
     }
 
     /// Opens a batch and reads its header.
@@ -109,6 +109,11 @@ impl Directory {
     /// Not brought to the disk: after a power cut the batch may be back and is sent again, with its token.
     pub(super) fn remove(&self, id: BatchId, kind: Kind) -> io::Result<()> {
         fs::remove_file(self.path_of(id, kind))
+    }
+
+    /// Brings the names that are there to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        if self.fsync { File::open(&self.path)?.sync_all() } else { Ok(()) }
     }
 
     /// Takes a batch out of the way, and says where to.
@@ -169,6 +174,15 @@ pub(super) fn disk_bytes(file_bytes: u64) -> u64 {
 impl BatchId {
     /// Before the first.
     pub(super) const NONE: Self = Self(0);
+
+    /// The id with this number; 0 is none.
+    pub(super) const fn of(number: u64) -> Option<Self> {
+        if number == 0 { None } else { Some(Self(number)) }
+    }
+
+    pub(super) const fn number(self) -> u64 {
+        self.0
+    }
 
     /// The one behind it, unless it is the last.
     pub(super) fn next(self) -> Option<Self> {

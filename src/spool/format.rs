@@ -14,11 +14,13 @@ use sha2::{Digest, Sha256};
 
 use crate::config::OnRowError;
 
+use super::directory::BatchId;
+
 /// How a file begins, whatever the version.
 const MAGIC: &[u8; 16] = b"tidegate spool\r\n";
 
 /// Of the layout.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Magic, version and the length of the header.
 const START_BYTES: usize = MAGIC.len() + 4;
@@ -43,12 +45,17 @@ pub struct Header {
     pub target: String,
     /// Its rows.
     pub rows: usize,
+    /// Place of the first one in the batch that it was cut from, 0 of a whole one.
+    pub first_row: usize,
     /// What becomes of its rows when the destination refuses some.
     pub on_row_error: OnRowError,
     /// Why it is not delivered yet.
     pub why: Why,
     /// When the batch was made, milliseconds since 1970.
     pub created_ms: i64,
+    /// The batch in whose stead it came, which [`super::Spool::replace`] sets. While that is there, this one was
+    /// not tried.
+    pub replaces: Option<BatchId>,
 }
 
 /// Why a batch was spooled.
@@ -138,9 +145,11 @@ impl Sealed {
             token: bytes.text()?,
             target: bytes.text()?,
             rows: usize::try_from(bytes.u32()?).ok()?,
+            first_row: usize::try_from(bytes.u32()?).ok()?,
             on_row_error: decode_on_row_error(bytes.u8()?)?,
             why: Why::decode(&mut bytes)?,
             created_ms: bytes.u64()?.cast_signed(),
+            replaces: BatchId::of(bytes.u64()?),
         };
         let body_bytes = usize::try_from(bytes.u64()?).ok()?;
         let body_checksum = bytes.array()?;
@@ -159,9 +168,11 @@ impl Header {
             bytes.extend(text.as_bytes());
         }
         bytes.extend(u32::try_from(self.rows).ok()?.to_be_bytes());
+        bytes.extend(u32::try_from(self.first_row).ok()?.to_be_bytes());
         bytes.push(encode_on_row_error(self.on_row_error));
         bytes.extend(self.why.encode());
         bytes.extend(self.created_ms.to_be_bytes());
+        bytes.extend(self.replaces.map_or(0, BatchId::number).to_be_bytes());
         bytes.extend((body.len() as u64).to_be_bytes());
         bytes.extend(Sha256::digest(body));
         Some(bytes)

@@ -12,6 +12,8 @@ mod metrics;
 mod pace;
 mod survey;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,11 +23,12 @@ use tracing::{error, info, warn};
 use crate::config::SpoolConfig;
 use crate::telemetry::{Metrics, RateLimit};
 
-use book::Book;
+use book::{Book, Waiting};
 use directory::{Directory, Kind, SpoolFile, disk_bytes};
 use metrics::SpoolMetrics;
 
 pub use directory::BatchId;
+use format::Sealed;
 pub use format::{Entry, Header, ReadError, Why};
 pub use pace::Pace;
 pub use survey::{Depth, Surveyed, survey};
@@ -36,16 +39,19 @@ const READ_PAUSE: Duration = Duration::from_secs(60);
 /// What repeats, as damage does after a power cut without `fsync`, is logged once in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The batches on disk, owned by one thread of one collector.
+/// The batches on disk, owned by one collector.
 #[derive(Debug)]
 pub struct Spool {
     directory: Directory,
     max_bytes: u64,
-    book: Book,
+    /// By the table that the batches are for.
+    books: BTreeMap<String, Book>,
     /// Of the youngest file, whatever became of it.
     last_id: BatchId,
     /// On disk, of files that are not in the book: damaged ones, and those that cannot be removed.
     kept_bytes: u64,
+    /// Of files that were set aside, until somebody asks.
+    damaged_rows: usize,
     metrics: SpoolMetrics,
     damage_log: RateLimit,
     error_log: RateLimit,
@@ -110,15 +116,18 @@ impl Spool {
         let mut spool = Self {
             directory,
             max_bytes: config.max_bytes,
-            book: Book::default(),
+            books: BTreeMap::new(),
             last_id: BatchId::NONE,
             kept_bytes: 0,
+            damaged_rows: 0,
             metrics,
             damage_log: RateLimit::new(LOG_INTERVAL),
             error_log: RateLimit::new(LOG_INTERVAL),
         };
+        let waiting: BTreeSet<_> =
+            files.iter().filter(|file| file.kind == Kind::Batch).map(|file| file.id).collect();
         for file in &files {
-            spool.take_in(file);
+            spool.take_in(file, &waiting);
         }
         spool.metrics.max_bytes.set(as_f64(spool.max_bytes));
         spool.show();
@@ -138,34 +147,117 @@ impl Spool {
     ///
     /// There is no room, or the disk fails.
     pub fn append(&mut self, entry: &Entry) -> Result<BatchId, AppendError> {
-        let rows = entry.header.rows;
-        let appended = self.try_append(entry);
-        match &appended {
-            Ok(_) => self.metrics.appended_rows(entry.header.why).increment(rows as u64),
-            Err(error) => self.metrics.refused_rows(error).increment(rows as u64),
-        }
+        let bytes_max = self.max_bytes.saturating_sub(self.bytes());
+        let appended = self.write(entry, bytes_max);
+        self.count(entry, appended.as_ref().err());
+        let (id, bytes) = appended?;
+        self.book(&entry.header.target).add(id, entry.header.rows, bytes);
         self.show();
-        appended
+        Ok(id)
     }
 
-    fn try_append(&mut self, entry: &Entry) -> Result<BatchId, AppendError> {
+    /// Keeps several batches, all or none.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, or the disk fails.
+    pub fn append_all(&mut self, entries: Vec<Entry>) -> Result<(), AppendError> {
+        let room = self.max_bytes.saturating_sub(self.bytes());
+        let written = self.write_all(&entries, room)?;
+        self.add_all(&entries, written);
+        Ok(())
+    }
+
+    /// Keeps batches in the stead of one that waits. After a crash either that one is there or all of them.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, or the disk fails; then the one stays.
+    pub fn replace(&mut self, id: BatchId, mut entries: Vec<Entry>) -> Result<(), AppendError> {
+        let replaced = self.books.values().find_map(|book| book.get(id)).map_or(0, |it| it.bytes);
+        let room = (self.max_bytes + replaced).saturating_sub(self.bytes());
+        for entry in &mut entries {
+            entry.header.replaces = Some(id);
+        }
+        let written = self.write_all(&entries, room)?;
+        let removed = self.directory.remove(id, Kind::Batch).and_then(|()| self.directory.sync());
+        if let Err(error) = removed {
+            self.take_back(&written);
+            return Err(AppendError::of(error));
+        }
+        self.forget(id);
+        self.add_all(&entries, written);
+        Ok(())
+    }
+
+    fn write_all(
+        &mut self,
+        entries: &[Entry],
+        mut room: u64,
+    ) -> Result<Vec<(BatchId, u64)>, AppendError> {
+        let mut written = Vec::new();
+        for entry in entries {
+            match self.write(entry, room) {
+                Ok((id, bytes)) => {
+                    room = room.saturating_sub(bytes);
+                    written.push((id, bytes));
+                }
+                Err(error) => {
+                    self.count(entry, Some(&error));
+                    self.take_back(&written);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn add_all(&mut self, entries: &[Entry], written: Vec<(BatchId, u64)>) {
+        for (entry, (id, bytes)) in entries.iter().zip(written) {
+            self.count(entry, None);
+            self.book(&entry.header.target).add(id, entry.header.rows, bytes);
+        }
+        self.show();
+    }
+
+    /// Removes batches that nobody was told of.
+    fn take_back(&mut self, written: &[(BatchId, u64)]) {
+        for &(id, bytes) in written {
+            if let Err(error) = self.directory.remove(id, Kind::Batch) {
+                self.kept_bytes += bytes;
+                self.note_error(id, &error, "A batch cannot be removed from the spool.");
+            }
+        }
+    }
+
+    /// Writes a file of at most so many bytes on disk; its id and what it takes.
+    fn write(&mut self, entry: &Entry, bytes_max: u64) -> Result<(BatchId, u64), AppendError> {
         let invalid = |why| AppendError::Io(io::Error::new(io::ErrorKind::InvalidInput, why));
         let head = format::seal(entry).ok_or_else(|| invalid("the header is too long"))?;
         let bytes = disk_bytes((head.len() + entry.body.len()) as u64);
-        if bytes > self.max_bytes.saturating_sub(self.bytes()) {
+        if bytes > bytes_max {
             return Err(AppendError::MaxSize);
         }
         let id = self.last_id.next().ok_or_else(|| invalid("there are no more names"))?;
         self.last_id = id;
         self.directory.write(id, &[&head, &entry.body]).map_err(AppendError::of)?;
-        self.book.add(id, entry.header.rows, bytes);
-        Ok(id)
+        Ok((id, bytes))
     }
 
-    /// The oldest batch that may be tried now. It stays until it is removed, so that the next call gives the
-    /// same one, unless it was deferred.
-    pub fn next(&mut self, now: Instant) -> Option<SpooledBatch> {
-        while let Some(id) = self.book.next(now) {
+    fn count(&self, entry: &Entry, error: Option<&AppendError>) {
+        let counter = match error {
+            None => self.metrics.appended_rows(entry.header.why),
+            Some(error) => self.metrics.refused_rows(error),
+        };
+        counter.increment(entry.header.rows as u64);
+    }
+
+    /// The oldest batch, of those for tables that `is_open`, that may be tried now. It stays until it is removed,
+    /// so that the next call gives the same one, unless it was deferred.
+    pub fn next(&mut self, now: Instant, is_open: impl Fn(&str) -> bool) -> Option<SpooledBatch> {
+        loop {
+            let open = self.books.iter_mut().filter(|(target, _)| is_open(target));
+            let id = open.filter_map(|(_, book)| book.next(now)).min()?;
             match self.read(id) {
                 Ok(entry) => return Some(SpooledBatch { id, entry }),
                 Err(ReadError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
@@ -179,18 +271,19 @@ impl Spool {
                 Err(error) => self.set_aside(id, &error),
             }
         }
-        None
     }
 
-    /// When [`Self::next`] has a batch; `None` without batches.
+    /// When [`Self::next`] has a batch, if a table is `open_at` some time; `None` without batches.
     #[must_use]
-    pub fn next_at(&self, now: Instant) -> Option<Instant> {
-        self.book.next_at(now)
+    pub fn next_at(&self, now: Instant, open_at: impl Fn(&str) -> Instant) -> Option<Instant> {
+        let next_at =
+            |(target, book): (&String, &Book)| Some(book.next_at(now)?.max(open_at(target)));
+        self.books.iter().filter_map(next_at).min()
     }
 
     /// Forgets a batch that has its outcome.
     pub fn remove(&mut self, id: BatchId) {
-        let Some(removed) = self.book.remove(id) else { return };
+        let Some(removed) = self.forget(id) else { return };
         self.metrics.drained_rows.increment(removed.rows as u64);
         match self.directory.remove(id, Kind::Batch) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -208,29 +301,42 @@ impl Spool {
 
     /// Leaves a batch alone until then, so that it does not block younger ones. Forgotten at a restart.
     pub fn defer(&mut self, id: BatchId, until: Instant) {
-        self.book.defer(id, until);
+        self.books.values_mut().for_each(|book| book.defer(id, until));
+    }
+
+    /// Rows of files that were set aside since the last call: they are lost.
+    pub fn take_damaged_rows(&mut self) -> usize {
+        std::mem::take(&mut self.damaged_rows)
     }
 
     /// Batches that wait.
     #[must_use]
     pub fn batches(&self) -> usize {
-        self.book.batches()
+        self.books.values().map(Book::batches).sum()
     }
 
     /// Their rows.
     #[must_use]
-    pub const fn rows(&self) -> usize {
-        self.book.rows()
+    pub fn rows(&self) -> usize {
+        self.books.values().map(Book::rows).sum()
     }
 
     /// Disk that the spool takes, files that were set aside included.
     #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.book.bytes() + self.kept_bytes
+    pub fn bytes(&self) -> u64 {
+        self.books.values().map(Book::bytes).sum::<u64>() + self.kept_bytes
+    }
+
+    fn book(&mut self, target: &str) -> &mut Book {
+        self.books.entry(target.to_owned()).or_default()
+    }
+
+    fn forget(&mut self, id: BatchId) -> Option<Waiting> {
+        self.books.values_mut().find_map(|book| book.remove(id))
     }
 
     /// A file that is there at the start.
-    fn take_in(&mut self, file: &SpoolFile) {
+    fn take_in(&mut self, file: &SpoolFile, waiting: &BTreeSet<BatchId>) {
         let (id, bytes) = (file.id, disk_bytes(file.bytes));
         self.last_id = self.last_id.max(id);
         match file.kind {
@@ -253,22 +359,24 @@ impl Spool {
             }
         }
         match self.directory.open_batch(id) {
+            // A crash came before that one was gone.
+            Ok((_, Sealed { header: Header { replaces: Some(other), .. }, .. }))
+                if waiting.contains(&other) =>
+            {
+                self.take_back(&[(id, bytes)]);
+            }
             Ok((_, sealed)) => {
-                self.book.add(id, sealed.header.rows, bytes);
+                self.book(&sealed.header.target).add(id, sealed.header.rows, bytes);
                 if sealed.file_bytes != file.bytes {
                     self.set_aside(id, &ReadError::Damaged);
                 }
             }
-            Err(ReadError::Io(error)) => {
+            Err(error @ (ReadError::Io(_) | ReadError::OtherVersion(_))) => {
                 self.kept_bytes += bytes;
-                self.note_error(
-                    id,
-                    &error,
-                    "A spooled batch cannot be read, left for the next start.",
-                );
+                self.note_error(id, &error, "A spooled batch cannot be read, left where it is.");
             }
             Err(error) => {
-                self.book.add(id, 0, bytes);
+                self.book("").add(id, 0, bytes);
                 self.set_aside(id, &error);
             }
         }
@@ -282,7 +390,8 @@ impl Spool {
 
     /// Takes a batch out of the book that cannot be used, and its file out of the way.
     fn set_aside(&mut self, id: BatchId, why: &ReadError) {
-        let Some(removed) = self.book.remove(id) else { return };
+        let Some(removed) = self.forget(id) else { return };
+        self.damaged_rows += removed.rows;
         self.metrics.damaged_rows.increment(removed.rows as u64);
         self.metrics.damaged_batches.increment(1);
         let file = self.directory.path_of(id, Kind::Batch);
@@ -307,11 +416,11 @@ impl Spool {
         self.show();
     }
 
-    fn note_error(&mut self, id: BatchId, error: &io::Error, message: &str) {
+    fn note_error(&mut self, id: BatchId, error: &dyn Display, message: &str) {
         self.metrics.errors.increment(1);
         if let Some(held_back) = self.error_log.pass(Instant::now()) {
             let file = self.directory.path_of(id, Kind::Batch);
-            warn!(file = %file.display(), %error, held_back, "{message}");
+            warn!(file = %file.display(), error = %error, held_back, "{message}");
         }
     }
 

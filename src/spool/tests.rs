@@ -30,9 +30,11 @@ fn entry(number: usize) -> Entry {
         token: number.to_string(),
         target: "tidegate.flows".to_owned(),
         rows: number,
+        first_row: 0,
         on_row_error: OnRowError::Fail,
         why: Why::Outage,
         created_ms: 1_800_000_000_000,
+        replaces: None,
     };
     Entry { header, body: Bytes::from(vec![7; number]) }
 }
@@ -40,7 +42,7 @@ fn entry(number: usize) -> Entry {
 fn tokens(spool: &mut Spool) -> Vec<String> {
     let now = Instant::now();
     let drain = || {
-        let batch = spool.next(now)?;
+        let batch = spool.next(now, |_| true)?;
         spool.remove(batch.id);
         Some(batch.entry.header.token)
     };
@@ -66,19 +68,19 @@ fn a_batch_comes_back_as_it_was_until_it_is_removed() {
     let metrics = Metrics::default();
     let mut spool = Spool::open(&config(&path), &metrics).unwrap().unwrap();
     let now = Instant::now();
-    assert_eq!((spool.next(now), spool.next_at(now)), (None, None));
+    assert_eq!((spool.next(now, |_| true), spool.next_at(now, |_| now)), (None, None));
     let id = spool.append(&entry(5_000)).unwrap();
     let batch = SpooledBatch { id, entry: entry(5_000) };
-    assert_eq!(spool.next(now).as_ref(), Some(&batch));
+    assert_eq!(spool.next(now, |_| true).as_ref(), Some(&batch));
     drop(spool);
     let mut spool = Spool::open(&config(&path), &metrics).unwrap().unwrap();
     assert_eq!((spool.batches(), spool.rows(), spool.bytes()), (1, 5_000, 8_192));
-    assert_eq!(spool.next(now).as_ref(), Some(&batch));
-    assert_eq!(spool.next(now).as_ref(), Some(&batch));
+    assert_eq!(spool.next(now, |_| true).as_ref(), Some(&batch));
+    assert_eq!(spool.next(now, |_| true).as_ref(), Some(&batch));
     assert!(has_metric(&metrics, "tidegate_spool_rows 5000"));
     spool.remove(id);
     spool.remove(id);
-    assert_eq!(spool.next(now), None);
+    assert_eq!(spool.next(now, |_| true), None);
     assert_eq!((spool.batches(), spool.rows(), spool.bytes()), (0, 0, 0));
     assert_eq!(names(&path), ["lock"]);
     assert!(has_metric(&metrics, "tidegate_spool_drained_rows_total 5000"));
@@ -192,7 +194,7 @@ fn a_file_that_is_damaged_or_removed_later_costs_its_rows_only() {
     fs::remove_file(path("0000000000000003.batch")).unwrap();
     fs::create_dir(path("0000000000000003.batch")).unwrap();
     let now = Instant::now();
-    assert_eq!(spool.next(now).unwrap().entry, entry(40));
+    assert_eq!(spool.next(now, |_| true).unwrap().entry, entry(40));
     assert!(has_metric(&metrics, "tidegate_spool_damaged_rows_total 30"));
     assert!(has_metric(&metrics, "tidegate_spool_damaged_batches_total 2"));
     assert!(has_metric(&metrics, "tidegate_spool_errors_total 1"));
@@ -201,7 +203,7 @@ fn a_file_that_is_damaged_or_removed_later_costs_its_rows_only() {
     fs::remove_dir(path("0000000000000003.batch")).unwrap();
     let whole = [&format::seal(&entry(30)).unwrap()[..], &entry(30).body].concat();
     fs::write(path("0000000000000003.batch"), whole).unwrap();
-    assert_eq!(spool.next(now + MINUTE).unwrap().entry, entry(30));
+    assert_eq!(spool.next(now + MINUTE, |_| true).unwrap().entry, entry(30));
 }
 
 #[test]
@@ -213,9 +215,9 @@ fn a_batch_that_is_left_alone_is_tried_again_in_time_and_after_a_restart() {
     spool.append(&entry(2)).unwrap();
     spool.defer(first, now + MINUTE);
     assert_eq!(tokens(&mut spool), ["2"]);
-    assert_eq!(spool.next_at(now), Some(now + MINUTE));
-    assert_eq!(spool.next(now), None);
-    assert_eq!(spool.next(now + MINUTE).unwrap().id, first);
+    assert_eq!(spool.next_at(now, |_| now), Some(now + MINUTE));
+    assert_eq!(spool.next(now, |_| true), None);
+    assert_eq!(spool.next(now + MINUTE, |_| true).unwrap().id, first);
     spool.defer(first, now + MINUTE);
     drop(spool);
     assert_eq!(tokens(&mut open(folder.path())), ["1"]);
@@ -261,7 +263,7 @@ fn order_holds_over_restarts() {
                     }
                 },
                 6..9 => {
-                    let next = spool.next(now).map(|batch| (batch.id, batch.entry));
+                    let next = spool.next(now, |_| true).map(|batch| (batch.id, batch.entry));
                     let oldest = expected.pop_front();
                     assert_eq!(next, oldest.map(|(id, number)| (id, entry(number))), "seed {seed}");
                     if let Some((id, _)) = oldest {
@@ -273,7 +275,11 @@ fn order_holds_over_restarts() {
                     let next = expected.get(1).map(|(id, _)| *id);
                     if let Some((first, _)) = expected.front() {
                         spool.defer(*first, now + MINUTE);
-                        assert_eq!(spool.next(now).map(|batch| batch.id), next, "seed {seed}");
+                        assert_eq!(
+                            spool.next(now, |_| true).map(|batch| batch.id),
+                            next,
+                            "seed {seed}"
+                        );
                         spool.defer(*first, now);
                     }
                 }

@@ -115,7 +115,7 @@ metrics! {
     BatchEnqueueSeconds "tidegate_batch_enqueue_seconds" Histogram(MICROS), [] "Time to hand a chunk of rows to the queue.";
     BatchQueueRows "tidegate_batch_queue_rows" Gauge, [] "Rows in the queue.";
     BatchQueueCapacity "tidegate_batch_queue_capacity_rows" Gauge, [] "Rows that the queue takes.";
-    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `spool_full` (not delivered, and the spool had no room or failed), `view_failed` (a view failed though it was to be left out; the table may have them), `dispatch_error` (the insert of a datagram failed, without batching) or `shutdown` (left when the grace period ended).";
+    BatchDroppedRows "tidegate_batch_dropped_rows_total" Counter, ["reason"] "Rows lost: `queue_full`, `dead_letter_failed` (refused by ClickHouse, and their dead letters too), `spool_full` (not delivered, and the spool had no room or failed), `spool_damaged` (their file was not what was written, or was removed), `view_failed` (a view failed though it was to be left out; the table may have them), `dispatch_error` (the insert of a datagram failed, without batching) or `shutdown` (left when the grace period ended).";
     DeadLetterRows "tidegate_dead_letter_rows_total" Counter, [] "Rows that ClickHouse refused and that are kept in `flows_dead_letter`.";
     DeadLetterFailedRows "tidegate_dead_letter_failed_rows_total" Counter, [] "Rows that ClickHouse refused and that could not be kept as dead letters either; also in `tidegate_batch_dropped_rows_total`.";
     QuarantineInserts "tidegate_quarantine_inserts_total" Counter, [] "Inserts of parts of refused batches, with `on-row-error = \"quarantine\"`.";
@@ -142,7 +142,7 @@ metrics! {
     SpoolDamagedBatches "tidegate_spool_damaged_batches_total" Counter, [] "Batches that were set aside because their file is not what was written, or that somebody removed.";
     SpoolErrors "tidegate_spool_errors_total" Counter, [] "Files of the spool that could not be read, removed or set aside.";
     ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
-    ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "view"] "1 while it lasts: `no_answer`, `configuration` (ClickHouse takes no rows before an operator changes something) or `broken_view` (batches are stored without the materialized view); `/api/v1/status` has the error.";
+    ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "table"] "1 while it lasts: `no_answer`, `refusal` (ClickHouse takes no rows for the table now), `configuration` (nor before an operator changes something) or `broken_view` (batches are stored without the materialized view `table`); `/api/v1/status` has the error.";
     ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
 }
 

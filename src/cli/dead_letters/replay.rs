@@ -4,17 +4,16 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sha2::{Digest, Sha256};
 
 use crate::clickhouse::{Insert, InsertSettings, Method, Unit, Views, encode_body, units};
 
 use super::{ClickHouse, PATIENCE};
 
-/// Inserts unit after unit. The token of one follows from its rows, so that the same unit inserted again,
-/// since its letters were not marked for some reason, changes nothing.
+/// Inserts unit after unit, each with a token that its letters keep: the same again changes nothing.
 pub(super) fn run(clickhouse: &ClickHouse, dry_run: bool) -> Result<ExitCode> {
     let ClickHouse { connection, letters, .. } = clickhouse;
     let answer = connection.query_as(&letters.units_sql(), "TSVRaw", PATIENCE)?;
+    let left_out = connection.query(&letters.left_out_sql())?;
     let (mut rows, mut refused) = (0, 0);
     let mut out = stdout().lock();
     let settings = InsertSettings::probe(connection)?;
@@ -24,12 +23,9 @@ pub(super) fn run(clickhouse: &ClickHouse, dry_run: bool) -> Result<ExitCode> {
             writeln!(out, "{} rows of batch {}, day {}", unit.letters, unit.batch_id, unit.day)?;
             continue;
         }
-        match insert(clickhouse, &settings, &unit) {
-            Ok(()) => connection.execute_within(&letters.mark_sql(&unit), PATIENCE)?,
-            Err(error) => {
-                refused += unit.letters;
-                writeln!(out, "batch {}: {error}", unit.batch_id)?;
-            }
+        if let Err(error) = replay(clickhouse, &settings, &unit) {
+            refused += unit.letters;
+            writeln!(out, "batch {}: {error}", unit.batch_id)?;
         }
     }
     let done = rows - refused;
@@ -37,20 +33,40 @@ pub(super) fn run(clickhouse: &ClickHouse, dry_run: bool) -> Result<ExitCode> {
         true => writeln!(out, "{rows} rows would be replayed")?,
         false => writeln!(out, "{done} of {rows} rows replayed")?,
     }
+    if left_out.trim() != "0" {
+        let left_out = left_out.trim();
+        writeln!(
+            out,
+            "{left_out} more are left out: an insert of theirs had no answer, and the table may have \
+             them (--even-if-stored)"
+        )?;
+    }
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn insert(clickhouse: &ClickHouse, settings: &InsertSettings, unit: &Unit) -> Result<()> {
+fn replay(clickhouse: &ClickHouse, settings: &InsertSettings, unit: &Unit) -> Result<()> {
     let ClickHouse { connection, letters, config } = clickhouse;
-    let rows = connection.query_as(&letters.payloads_sql(unit), "TSVRaw", PATIENCE)?;
-    let digest = Sha256::digest(rows.as_bytes());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let insert = Insert {
-        sql: &format!("INSERT INTO `{}`.flows FORMAT JSONEachRow", config.clickhouse.database),
-        settings,
-        token: &format!("{}/replay/{digest}", unit.batch_id),
-        body: &encode_body(rows.as_bytes(), Method::Lz4),
-        views: Views::Required,
+    let token = unit.token.clone().unwrap_or_else(|| {
+        format!("{}/replay/{}-{:016x}", unit.batch_id, unit.part, fastrand::u64(..))
+    });
+    if unit.token.is_none() {
+        connection.execute_within(&letters.bind_sql(unit, &token), PATIENCE)?;
+    }
+    let rows = connection.query_as(&letters.payloads_sql(&token), "TSVRaw", PATIENCE)?;
+    let insert = |views| {
+        let insert = Insert {
+            sql: &format!("INSERT INTO `{}`.flows FORMAT JSONEachRow", config.clickhouse.database),
+            settings,
+            token: &token,
+            body: &encode_body(rows.as_bytes(), Method::Lz4),
+            views,
+        };
+        connection.insert(&insert, PATIENCE)
     };
-    Ok(connection.insert(&insert, PATIENCE)?)
+    match insert(Views::Required) {
+        // The table has the rows then, as in delivery.
+        Err(error) if error.broken_view().is_some() => insert(Views::Optional)?,
+        outcome => outcome?,
+    }
+    Ok(connection.execute_within(&letters.mark_sql(&token), PATIENCE)?)
 }

@@ -118,7 +118,7 @@ mod tests {
             books: Books {
                 received: 41_000,
                 stored: 40_000,
-                dropped: [7, 0, 0, 0, 0, 0],
+                dropped: [7, 0, 0, 0, 0, 0, 0],
                 ..Books::default()
             },
             sent: 41_020,

@@ -5,9 +5,11 @@ fn entry() -> Entry {
         token: "5f0c-17".to_owned(),
         target: "tidegate.flows".to_owned(),
         rows: 50_000,
+        first_row: 0,
         on_row_error: OnRowError::Quarantine,
         why: Why::Refused { code: 516 },
         created_ms: 1_800_000_000_000,
+        replaces: None,
     };
     Entry { header, body: Bytes::from_static(b"not many rows") }
 }
