@@ -14,6 +14,7 @@ pub mod manage;
 pub mod patience;
 pub mod queue;
 pub mod receive;
+pub mod schema;
 pub mod sink;
 pub mod spool;
 pub mod state;

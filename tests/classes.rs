@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use common::{clickhouse_with, config, config_text, generated_chunks, wait_until};
 use tidegate::clickhouse::{
-    Class, ClickHouseError, Connection, Insert, InsertSettings, Method, Views, create_table_sql,
-    encode_batch,
+    Class, ClickHouseError, Connection, Insert, InsertSettings, Method, Views, encode_batch,
 };
 use tidegate::config::ErrorsConfig;
 use tidegate::devserver::{DevServer, DevServerOptions};
 use tidegate::flow::Chunk;
+use tidegate::schema::create_table_sql;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -73,7 +73,7 @@ impl Bench {
         let options = DevServerOptions { config_file: Some(file), ..DevServerOptions::default() };
         let server = clickhouse_with(&options);
         server.query("CREATE DATABASE tidegate").unwrap();
-        server.query(&create_table_sql("tidegate")).unwrap();
+        server.query(&create_table_sql("tidegate", 30)).unwrap();
         let settings = InsertSettings::probe(&connect(&server, "default", "")).unwrap();
         Self {
             server,

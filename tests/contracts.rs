@@ -168,7 +168,11 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("config", &["flow", "decode"]),
     ("clickhouse", &["flow", "config", "patience", "telemetry"]),
     ("spool", &["config", "telemetry"]),
-    ("sink", &["flow", "config", "clickhouse", "patience", "queue", "spool", "telemetry"]),
+    ("schema", &["clickhouse", "config", "flow"]),
+    (
+        "sink",
+        &["flow", "config", "clickhouse", "patience", "queue", "schema", "spool", "telemetry"],
+    ),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
     ("manage", &["clickhouse", "decode", "elements", "sink", "telemetry"]),

@@ -138,7 +138,7 @@ fn pass(client: &TcpStream, upstream: &TcpStream, fault: Fault, faults: usize, h
 /// A rollup that counts what the table has.
 fn with_rollup(server: &DevServer) {
     server.query("CREATE DATABASE tidegate").unwrap();
-    server.query(&tidegate::clickhouse::create_table_sql("tidegate")).unwrap();
+    server.query(&tidegate::schema::create_table_sql("tidegate", 30)).unwrap();
     server
         .query(
             "CREATE TABLE tidegate.rollup (exporterAddr String, bytes UInt64, flows UInt64) \

@@ -98,7 +98,7 @@ fn a_slow_clickhouse_gets_what_fits_in_the_grace_period() {
     let server = clickhouse();
     // Each insert takes half a second: two of five batches are stored in a second.
     server.query("CREATE DATABASE tidegate").unwrap();
-    server.query(&tidegate::clickhouse::create_table_sql("tidegate")).unwrap();
+    server.query(&tidegate::schema::create_table_sql("tidegate", 30)).unwrap();
     server
         .query(
             "CREATE MATERIALIZED VIEW tidegate.slow ENGINE = Null AS \

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{ClickHouseConfig, Config, Transport, show_bytes, show_duration};
+use crate::config::{ClickHouseConfig, Config, SchemaConfig, Transport, show_bytes, show_duration};
 use crate::decode::Protocol;
 
 use super::ConfigFile;
@@ -54,9 +54,21 @@ fn summary(config: &Config) -> String {
         clickhouse.username,
         if clickhouse.manage_schema { "managed" } else { "checked" },
     ));
+    lines.push(schema(&clickhouse.schema));
     lines.push(batching(clickhouse));
     lines.push(format!("management: http://{}", config.management.listen));
     lines.join("\n")
+}
+
+fn schema(schema: &SchemaConfig) -> String {
+    let rollups: Vec<_> = schema.rollups.iter().map(|rollup| rollup.name.as_str()).collect();
+    let rollups = if rollups.is_empty() { "none".to_owned() } else { rollups.join(" ") };
+    let warning =
+        schema.warning().map_or_else(String::new, |warning| format!("; warning: {warning}"));
+    format!(
+        "schema: flows {} days, rollups {} days: {rollups}{warning}",
+        schema.ttl_days, schema.rollup_ttl_days
+    )
 }
 
 fn batching(clickhouse: &ClickHouseConfig) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::sink::Fatal;
@@ -34,6 +34,9 @@ impl Args {
             Err(exit_code) => return Ok(exit_code),
         };
         init_log();
+        if let Some(warning) = config.clickhouse.schema.warning() {
+            warn!("{warning}");
+        }
         let signals = Signals::catch()?;
         let app = App::start(&config)?;
         info!(version = env!("CARGO_PKG_VERSION"), management = %app.management_address(), "Started.");

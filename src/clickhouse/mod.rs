@@ -1,4 +1,4 @@
-//! Talking to ClickHouse: the Native encoding, one insert call, the schema, and what errors mean.
+//! Talking to ClickHouse: the Native encoding, one insert call, and what errors mean.
 
 mod block;
 mod client;
@@ -9,7 +9,6 @@ mod errors;
 mod frames;
 mod insert;
 mod native;
-mod schema;
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +21,6 @@ pub use endpoints::{EndpointInUse, Endpoints};
 pub use errors::{CITED_VALUES, Class, ClickHouseError};
 pub use frames::Method;
 pub use insert::{Insert, InsertSettings, Views, encode_batch, encode_body};
-pub use schema::{SchemaError, create_table_sql, ensure};
 
 /// What was encoded as the body of an insert.
 #[cfg(test)]

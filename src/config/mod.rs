@@ -5,6 +5,7 @@
 
 mod document;
 mod receivers;
+mod schema;
 mod secret;
 mod section;
 mod sections;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
+pub use schema::{RollupConfig, SchemaConfig};
 pub use secret::Secret;
 pub use sections::{
     BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,

@@ -9,6 +9,7 @@ use crate::flow::Identity;
 
 use super::Config;
 use super::receivers;
+use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
 use super::section::Section;
 use super::values::show_duration;
@@ -77,6 +78,8 @@ pub struct ClickHouseConfig {
     pub retry: RetryConfig,
     /// `[clickhouse.errors]`.
     pub errors: ErrorsConfig,
+    /// `[clickhouse.schema]` and `[clickhouse.rollups]`.
+    pub schema: SchemaConfig,
     /// For receivers that do not say it themselves.
     pub on_row_error: Option<OnRowError>,
     /// Inserts that the search for refused rows of one batch may take.
@@ -212,6 +215,7 @@ fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
         batch,
         retry: retry(section.section("retry")),
         errors: errors(section.section("errors")),
+        schema: schema::read(section.section("schema"), section.section("rollups")),
         quarantine_inserts_max: quarantine(section.section("quarantine")),
     };
     section.finish();

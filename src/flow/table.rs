@@ -58,6 +58,12 @@ impl Kind {
         }
     }
 
+    /// Whether rows can be added up by it.
+    #[must_use]
+    pub const fn is_plain(self) -> bool {
+        !matches!(self, UInt32List | TextMap | Float64)
+    }
+
     /// Bytes of one row in a chunk, without what rows of different length have elsewhere.
     #[must_use]
     pub const fn width_bytes(self) -> usize {

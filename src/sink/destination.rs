@@ -9,10 +9,11 @@ use tracing::warn;
 
 use crate::clickhouse::{
     Block, ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, Method,
-    SchemaError, Views, encode_batch, ensure,
+    Views, encode_batch,
 };
 use crate::config::{ClickHouseConfig, OnRowError};
 use crate::patience::Patience;
+use crate::schema::{SchemaError, ensure};
 
 /// A table that batches go to.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

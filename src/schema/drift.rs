@@ -1,0 +1,143 @@
+//! Rollups as they are against rollups as they should be.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::clickhouse::{ClickHouseError, Connection};
+use crate::config::ClickHouseConfig;
+
+use super::{DEDUPLICATION_WINDOW, Rollup, rollups};
+
+/// How long a query about the schema may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Something that is not what it should be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Difference {
+    /// The table or view.
+    pub name: String,
+    /// How it differs.
+    pub what: String,
+}
+
+/// What `system.tables` says of a table or view.
+#[derive(Debug, Default, Deserialize)]
+struct Found {
+    name: String,
+    sorting_key: String,
+    engine_full: String,
+    /// Of a view, in the form that ClickHouse gives to queries.
+    select: String,
+}
+
+/// What `system.columns` says of a column.
+#[derive(Debug, Deserialize)]
+struct FoundColumn {
+    table: String,
+    name: String,
+    r#type: String,
+}
+
+/// How the rollups of the configuration differ from those in ClickHouse. What the user may not see is not
+/// compared; further columns are left alone.
+///
+/// # Errors
+///
+/// ClickHouse refused or does not answer.
+pub fn differences(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+) -> Result<Vec<Difference>, ClickHouseError> {
+    let rollups = rollups(config);
+    if rollups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let database = &config.database;
+    let found: Vec<Found> = rows(
+        connection,
+        &format!(
+            "SELECT name, sorting_key, engine_full, \
+             if(as_select = '', '', formatQuerySingleLine(as_select)) AS select \
+             FROM system.tables WHERE database = '{database}' AND startsWith(name, 'flows_by_')"
+        ),
+    )?;
+    let columns: Vec<FoundColumn> = rows(
+        connection,
+        &format!(
+            "SELECT table, name, type FROM system.columns \
+             WHERE database = '{database}' AND startsWith(table, 'flows_by_')"
+        ),
+    )?;
+    let found: BTreeMap<_, _> = found.into_iter().map(|it| (it.name.clone(), it)).collect();
+    let mut differences = Vec::new();
+    for rollup in &rollups {
+        differences.extend(of_table(rollup, found.get(&rollup.table), &columns));
+        differences.extend(of_view(connection, config, rollup, found.get(&rollup.view()))?);
+    }
+    Ok(differences)
+}
+
+fn of_table(rollup: &Rollup, found: Option<&Found>, columns: &[FoundColumn]) -> Option<Difference> {
+    let name = rollup.table.clone();
+    let Some(found) = found else {
+        return Some(Difference { name, what: "is missing".to_owned() });
+    };
+    let types: BTreeMap<_, _> = columns
+        .iter()
+        .filter(|column| column.table == rollup.table)
+        .map(|column| (column.name.as_str(), column.r#type.as_str()))
+        .collect();
+    let mut wrong = Vec::new();
+    for (column, wanted) in rollup.columns() {
+        match types.get(column.as_str()) {
+            Some(&actual) if actual == wanted => {}
+            Some(actual) => wrong.push(format!("{column} is {actual}, must be {wanted}")),
+            None => wrong.push(format!("{column} is missing")),
+        }
+    }
+    let key = rollup.sorting_key();
+    if found.sorting_key != key {
+        wrong.push(format!("sorting key is {}, must be {key}", found.sorting_key));
+    }
+    let window = format!("non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}");
+    let is_replicated = found.engine_full.starts_with("Replicated");
+    if !is_replicated && !found.engine_full.contains(&window) {
+        wrong.push(format!("it must have the setting {window}"));
+    }
+    (!wrong.is_empty()).then(|| Difference { name, what: wrong.join(", ") })
+}
+
+fn of_view(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+    rollup: &Rollup,
+    found: Option<&Found>,
+) -> Result<Option<Difference>, ClickHouseError> {
+    let name = rollup.view();
+    let difference = |what: &str| Some(Difference { name: name.clone(), what: what.to_owned() });
+    let Some(found) = found else { return Ok(difference("is missing")) };
+    if found.select.is_empty() {
+        return Ok(None);
+    }
+    let select = rollup.select_sql(&config.database, "flows").replace('\'', "\\'");
+    let wanted = connection.query_as(
+        &format!("SELECT formatQuerySingleLine('{select}')"),
+        "TSVRaw",
+        PATIENCE,
+    )?;
+    let is_same = found.select == wanted.trim_end();
+    Ok(if is_same { None } else { difference("selects something else") })
+}
+
+fn rows<T: serde::de::DeserializeOwned>(
+    connection: &Connection,
+    sql: &str,
+) -> Result<Vec<T>, ClickHouseError> {
+    let answer = connection.query_as(sql, "JSONEachRow", PATIENCE)?;
+    let row = |line| {
+        serde_json::from_str(line)
+            .map_err(|error| ClickHouseError::NoAnswer(format!("an unreadable answer: {error}")))
+    };
+    answer.lines().map(row).collect()
+}

@@ -1,0 +1,175 @@
+//! The schema on a real ClickHouse: created, extended, checked; rollups that agree with the flows.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::atomic::AtomicBool;
+
+use common::{clickhouse, config, config_text, query_number, query_row, start, target, wait_until};
+use tidegate::app::App;
+use tidegate::clickhouse::Connection;
+use tidegate::devserver::DevServer;
+use tidegate::schema::{Difference, differences, ensure, rollups};
+use tidegate::traffic::{self, Pace, Sent, Spec, Totals};
+
+const OWN: &str =
+    "[clickhouse.rollups.next-hop]\ndimensions = [\"nextHop\", \"ipProtocolVersion\"]";
+
+fn generate(app: &App, flows: u64) -> Sent {
+    let spec = Spec { flows: Some(flows), ..Spec::default() };
+    let pace = Pace { flows_per_second: 20_000, duration: None };
+    let totals = Totals::default();
+    traffic::run(&spec, target(app), pace, &AtomicBool::new(false), &totals).unwrap();
+    totals.read()
+}
+
+/// How the rollups differ, for a configuration with these lines in `[clickhouse]`.
+fn drift(server: &DevServer, more: &str) -> Vec<(String, String)> {
+    let config = config(&config_text(&server.http_url(), more)).clickhouse;
+    let connection = Connection::new(&config).unwrap();
+    let found = differences(&connection, &config).unwrap();
+    found.into_iter().map(|Difference { name, what }| (name, what)).collect()
+}
+
+fn apply(server: &DevServer, more: &str) -> Result<(), String> {
+    let config = config(&config_text(&server.http_url(), more)).clickhouse;
+    let connection = Connection::new(&config).unwrap();
+    ensure(&connection, &config).map_err(|error| error.to_string())
+}
+
+#[test]
+fn rollups_are_as_they_should_be_and_agree_with_the_flows() {
+    let server = clickhouse();
+    let app = start(&server.http_url(), &format!("[clickhouse.batch]\nmax-rows = 1000\n{OWN}"));
+    let sent = generate(&app, 20_000);
+    wait_until("all is stored", || app.view().ledger.books().stored == 20_000);
+    assert_eq!(drift(&server, OWN), []);
+    let names = query_row(
+        &server,
+        "SELECT arrayStringConcat(arraySort(groupArray(name)), ' ') FROM system.tables \
+         WHERE database = 'tidegate' AND engine = 'SummingMergeTree'",
+    );
+    assert_eq!(
+        names[0],
+        "flows_by_application_1m flows_by_conversation_1m flows_by_exporter_iface_1m \
+         flows_by_geo_asn_1m flows_by_next_hop_1m"
+    );
+    let sums = "sum(bytes), sum(packets), sum(bytesIn), sum(bytesOut), sum(packetsIn), \
+                sum(packetsOut), sum(scaledBytes), sum(scaledPackets), sum(scaledBytesIn), \
+                sum(scaledBytesOut), sum(scaledPacketsIn), sum(scaledPacketsOut), sum(flowCount)";
+    let of_flows = query_row(
+        &server,
+        "WITH toUInt64(bytes * greatest(samplingInterval, 1)) AS b, \
+         toUInt64(packets * greatest(samplingInterval, 1)) AS p \
+         SELECT sum(bytes), sum(packets), sumIf(bytes, direction = 'INGRESS'), \
+         sumIf(bytes, direction = 'EGRESS'), sumIf(packets, direction = 'INGRESS'), \
+         sumIf(packets, direction = 'EGRESS'), sum(b), sum(p), sumIf(b, direction = 'INGRESS'), \
+         sumIf(b, direction = 'EGRESS'), sumIf(p, direction = 'INGRESS'), \
+         sumIf(p, direction = 'EGRESS'), count() FROM tidegate.flows",
+    );
+    assert_eq!(of_flows[0], sent.bytes.to_string());
+    for name in names[0].split(' ') {
+        let of_rollup = query_row(&server, &format!("SELECT {sums} FROM tidegate.{name}"));
+        assert_eq!(of_rollup, of_flows, "{name}");
+    }
+    let minutes = "SELECT uniqExact(timestamp) = (SELECT uniqExact(toStartOfMinute(timestamp)) \
+                   FROM tidegate.flows) FROM tidegate.flows_by_conversation_1m";
+    assert_eq!(query_number(&server, minutes), 1);
+}
+
+#[test]
+fn sums_of_sampled_flows_are_exact_without_sampling_and_cut_at_their_end() {
+    let server = clickhouse();
+    apply(&server, "").unwrap();
+    let big = u64::MAX - 5;
+    for (bytes, interval) in [(big, "0"), (1_000, "0.5"), (7, "100"), (big, "1000")] {
+        let tenant = format!("{bytes}/{interval}");
+        let sql = format!(
+            "INSERT INTO tidegate.flows (timestamp, tenant, bytes, packets, samplingInterval) \
+             VALUES ('2026-12-01 10:00:00', '{tenant}', {bytes}, 1, {interval})"
+        );
+        server.query(&sql).unwrap();
+    }
+    let scaled = |tenant: String| {
+        let sql = format!(
+            "SELECT bytes, scaledBytes, scaledPackets FROM tidegate.flows_by_geo_asn_1m \
+             WHERE tenant = '{tenant}'"
+        );
+        query_row(&server, &sql)
+    };
+    let big = big.to_string();
+    assert_eq!(scaled(format!("{big}/0")), [big.as_str(), big.as_str(), "1"]);
+    assert_eq!(scaled("1000/0.5".to_owned()), ["1000", "1000", "1"]);
+    assert_eq!(scaled("7/100".to_owned()), ["7", "700", "100"]);
+    assert_eq!(scaled(format!("{big}/1000")), [&big, "18446744073709549568", "1000"]);
+}
+
+#[test]
+fn a_rollup_that_differs_is_reported_by_what_differs_and_costs_no_flow() {
+    let server = clickhouse();
+    apply(&server, "").unwrap();
+    for sql in [
+        "DROP TABLE tidegate.flows_by_application_1m_mv",
+        "DROP TABLE tidegate.flows_by_geo_asn_1m_mv",
+        "DROP TABLE tidegate.flows_by_geo_asn_1m",
+        "ALTER TABLE tidegate.flows_by_conversation_1m DROP COLUMN scaledBytes",
+        "ALTER TABLE tidegate.flows_by_conversation_1m MODIFY COLUMN bytesIn Float64",
+        "ALTER TABLE tidegate.flows_by_exporter_iface_1m \
+         MODIFY SETTING non_replicated_deduplication_window = 7",
+        "ALTER TABLE tidegate.flows_by_exporter_iface_1m_mv MODIFY QUERY SELECT tenant FROM tidegate.flows",
+    ] {
+        server.query(sql).unwrap();
+    }
+    let found = drift(&server, "");
+    let text: Vec<_> = found.iter().map(|(name, what)| format!("{name}: {what}")).collect();
+    insta::assert_snapshot!(text.join("\n"));
+    let app = start(&server.http_url(), "manage-schema = false");
+    generate(&app, 1_000);
+    wait_until("all is stored", || app.view().ledger.books().stored == 1_000);
+    assert_eq!(app.stop().books.dropped_total(), 0);
+}
+
+#[test]
+fn a_newer_schema_is_left_as_it_is_when_it_only_adds() {
+    let server = clickhouse();
+    apply(&server, "").unwrap();
+    let comment = || query_row(&server, "SELECT comment FROM system.tables WHERE name = 'flows'");
+    assert!(comment()[0].starts_with("tidegate schema "), "{:?}", comment());
+    for sql in [
+        "ALTER TABLE tidegate.flows ADD COLUMN later UInt64",
+        "ALTER TABLE tidegate.flows MODIFY COMMENT 'tidegate schema 1000'",
+        "DROP TABLE tidegate.flows_by_geo_asn_1m_mv",
+    ] {
+        server.query(sql).unwrap();
+    }
+    apply(&server, "").unwrap();
+    assert_eq!(comment(), ["tidegate schema 1000"]);
+    assert_eq!(query_number(&server, "EXISTS tidegate.flows_by_geo_asn_1m_mv"), 0);
+    server.query("ALTER TABLE tidegate.flows DROP COLUMN bytes").unwrap_err();
+    server.query("ALTER TABLE tidegate.flows DROP COLUMN tcpFlags").unwrap();
+    assert!(apply(&server, "").unwrap_err().contains("tcpFlags is missing"));
+}
+
+#[test]
+fn many_collectors_that_start_at_once_make_one_schema() {
+    let server = clickhouse();
+    std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| apply(&server, OWN))).collect();
+        for start in starts {
+            assert_eq!(start.join().unwrap(), Ok(()));
+        }
+    });
+    assert_eq!(drift(&server, OWN), []);
+}
+
+#[test]
+fn chosen_rollups_only_are_made() {
+    let server = clickhouse();
+    let more = "[clickhouse.schema]\nrollups = [\"geo-asn\"]";
+    apply(&server, more).unwrap();
+    assert_eq!(drift(&server, more), []);
+    let views = "SELECT count() FROM system.tables WHERE engine = 'MaterializedView'";
+    assert_eq!(query_number(&server, views), 1);
+    let config = config(&config_text("http://127.0.0.1:1", OWN)).clickhouse;
+    assert_eq!(rollups(&config).len(), 5);
+}
