@@ -205,6 +205,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "flow",
             "inspect",
             "sink",
+            "schema",
             "spool",
             "telemetry",
             "traffic",

@@ -9,7 +9,7 @@ use common::{clickhouse, config, config_text, query_number, query_row, start, ta
 use tidegate::app::App;
 use tidegate::clickhouse::Connection;
 use tidegate::devserver::DevServer;
-use tidegate::schema::{Difference, differences, ensure, rollups};
+use tidegate::schema::{Difference, Repair, Repaired, differences, ensure, rollups};
 use tidegate::traffic::{self, Pace, Sent, Spec, Totals};
 
 const OWN: &str =
@@ -172,4 +172,115 @@ fn chosen_rollups_only_are_made() {
     assert_eq!(query_number(&server, views), 1);
     let config = config(&config_text("http://127.0.0.1:1", OWN)).clickhouse;
     assert_eq!(rollups(&config).len(), 5);
+}
+
+/// Makes a rollup anew by its name.
+fn repair(server: &DevServer, name: &str) -> Repaired {
+    let config = config(&config_text(&server.http_url(), "")).clickhouse;
+    let connection = Connection::new(&config).unwrap();
+    let all = rollups(&config);
+    let rollup = all.iter().find(|rollup| rollup.table.contains(name)).unwrap();
+    Repair::new(&connection, &config, rollup, false).run().unwrap()
+}
+
+#[test]
+fn a_repair_while_flows_come_in_leaves_no_gap_and_counts_nothing_twice() {
+    let server = clickhouse();
+    let more = "[clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"50ms\"\n\
+                [clickhouse.retry]\ndelay = \"50ms\"";
+    let app = start(&server.http_url(), more);
+    wait_until("the schema is there", || {
+        query_row(&server, "EXISTS tidegate.flows_by_geo_asn_1m_mv") == ["1"]
+    });
+    // One view is gone for a while, one table has lost a column, one is gone with its view.
+    for sql in [
+        "DROP TABLE tidegate.flows_by_application_1m_mv",
+        "DROP TABLE tidegate.flows_by_conversation_1m_mv",
+        "ALTER TABLE tidegate.flows_by_conversation_1m DROP COLUMN scaledPackets",
+        "DROP TABLE tidegate.flows_by_geo_asn_1m_mv",
+        "DROP TABLE tidegate.flows_by_geo_asn_1m",
+    ] {
+        server.query(sql).unwrap();
+    }
+    let old = "INSERT INTO tidegate.flows_by_application_1m \
+               (tenant, timestamp, application, bytes, flowCount) \
+               VALUES ('default', now() - INTERVAL 100 DAY, 'old', 77, 1)";
+    server.query(old).unwrap();
+    let sent = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| generate(&app, 60_000));
+        wait_until("flows come in", || app.view().ledger.books().stored > 5_000);
+        for (name, kept_rows) in [("application", 1), ("conversation", 0), ("geo_asn", 0)] {
+            let repaired = repair(&server, name);
+            assert_eq!((repaired.days, repaired.kept_rows), (1, kept_rows), "{name}");
+        }
+        sending.join().unwrap()
+    });
+    wait_until("all is stored", || app.view().ledger.books().stored == 60_000);
+    let books = app.stop().books;
+    assert_eq!((books.dead_lettered, books.dropped_total()), (0, 0));
+    assert_eq!(drift(&server, ""), []);
+    for table in ["application", "conversation", "exporter_iface", "geo_asn"] {
+        let sums = query_row(
+            &server,
+            &format!(
+                "SELECT sum(flowCount), sum(bytes), sum(packets), sum(scaledPackets) >= sum(packets) \
+                 FROM tidegate.flows_by_{table}_1m WHERE timestamp > now() - INTERVAL 50 DAY"
+            ),
+        );
+        let wanted = [sent.flows, sent.bytes, sent.packets, 1].map(|number| number.to_string());
+        assert_eq!(sums, wanted, "{table}");
+    }
+    let kept = "SELECT sum(bytes) FROM tidegate.flows_by_application_1m WHERE application = 'old'";
+    assert_eq!(query_number(&server, kept), 77);
+    let left = "SELECT count() FROM system.tables WHERE name LIKE '%repair%'";
+    assert_eq!(query_number(&server, left), 0);
+    let setting = "SELECT position(engine_full, 'parts_to_throw_insert') FROM system.tables \
+                   WHERE name = 'flows'";
+    assert_eq!(query_number(&server, setting), 0, "inserts are not held");
+}
+
+#[test]
+fn fifty_batches_each_sent_twice_and_a_repair_agree_to_the_byte() {
+    use tidegate::clickhouse::{Insert, InsertSettings, Method, Views, encode_batch};
+
+    let server = clickhouse();
+    apply(&server, "").unwrap();
+    let config = config(&config_text(&server.http_url(), "")).clickhouse;
+    let connection = Connection::new(&config).unwrap();
+    let settings = InsertSettings::probe(&connection).unwrap();
+    let sends = |round: u32| {
+        for number in 0..50 {
+            let chunks = common::generated_chunks(500 + number, &[]);
+            let body = encode_batch(&chunks, Method::Lz4);
+            for _ in 0..2 {
+                let insert = Insert {
+                    sql: "INSERT INTO tidegate.flows FORMAT Native",
+                    settings: &settings,
+                    token: &format!("{round}-{number}"),
+                    body: &body,
+                    views: Views::Required,
+                };
+                connection.insert(&insert, common::PATIENCE).unwrap();
+            }
+        }
+    };
+    sends(1);
+    // As a repair leaves it that was killed in the wrong moment.
+    server
+        .query(
+            "ALTER TABLE tidegate.flows MODIFY SETTING parts_to_throw_insert = 1, \
+             max_avg_part_size_for_too_many_parts = 9223372036854775807",
+        )
+        .unwrap();
+    repair(&server, "conversation");
+    sends(2);
+    let rows = 2 * (0..50).map(|number| 500 + number).sum::<u64>();
+    let of_flows =
+        query_row(&server, "SELECT count(), sum(bytes), sum(packets) FROM tidegate.flows");
+    assert_eq!(of_flows[0], rows.to_string());
+    for table in ["application", "conversation", "exporter_iface", "geo_asn"] {
+        let sums = "sum(flowCount), sum(bytes), sum(packets)";
+        let sql = format!("SELECT {sums} FROM tidegate.flows_by_{table}_1m");
+        assert_eq!(query_row(&server, &sql), of_flows, "{table}");
+    }
 }

@@ -10,6 +10,7 @@ mod exporters;
 mod generate;
 mod inspect;
 mod run;
+mod schema;
 mod send;
 mod spool;
 
@@ -49,6 +50,7 @@ enum Command {
     Exporters(exporters::Args),
     DeadLetters(dead_letters::Args),
     Spool(spool::Args),
+    Schema(schema::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -73,6 +75,7 @@ impl Cli {
             Command::Elements(args) => args.run(),
             Command::Exporters(args) => args.run(),
             Command::DeadLetters(args) => args.run(),
+            Command::Schema(args) => args.run(),
             Command::Spool(args) => args.run(),
         };
         result.unwrap_or_else(|error| {

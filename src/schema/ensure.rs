@@ -57,7 +57,7 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
     if is_managed {
         apply_tables(connection, config)?;
     }
-    check(connection, config)?;
+    require_flows(connection, config)?;
     if is_managed {
         for statement in rollup_statements(config) {
             connection.execute(&statement)?;
@@ -126,19 +126,24 @@ fn types(
     Ok(description.lines().filter_map(column).collect())
 }
 
-/// Compares `flows` with the columns of this version; further columns of the table are left alone.
-fn check(connection: &Connection, config: &ClickHouseConfig) -> Result<(), SchemaError> {
-    let types = types(connection, &config.database, "flows")?;
-    let mut differences = Vec::new();
-    for spec in COLUMNS {
-        let (name, wanted) = (spec.name, spec.kind.sql());
-        match types.get(name) {
-            Some(actual) if actual == wanted => {}
-            Some(actual) => differences.push(format!("{name} is {actual}, must be {wanted}")),
-            None => differences.push(format!("{name} is missing")),
-        }
-    }
-    differences.extend(check_table(connection, &config.database)?);
+/// Everything that is not what it should be.
+///
+/// # Errors
+///
+/// ClickHouse refused or does not answer.
+pub fn check(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+) -> Result<Vec<Difference>, ClickHouseError> {
+    let name = |what| Difference { name: "flows".to_owned(), what };
+    let mut all: Vec<_> = check_flows(connection, config)?.into_iter().map(name).collect();
+    all.extend(differences(connection, config)?);
+    Ok(all)
+}
+
+/// What would refuse or falsify rows.
+fn require_flows(connection: &Connection, config: &ClickHouseConfig) -> Result<(), SchemaError> {
+    let differences = check_flows(connection, config)?;
     if differences.is_empty() {
         return Ok(());
     }
@@ -151,6 +156,25 @@ fn check(connection: &Connection, config: &ClickHouseConfig) -> Result<(), Schem
             "let its owner change it, or set clickhouse.manage-schema = true"
         },
     })
+}
+
+/// Compares `flows` with the columns of this version; further columns of the table are left alone.
+fn check_flows(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+) -> Result<Vec<String>, ClickHouseError> {
+    let types = types(connection, &config.database, "flows")?;
+    let mut differences = Vec::new();
+    for spec in COLUMNS {
+        let (name, wanted) = (spec.name, spec.kind.sql());
+        match types.get(name) {
+            Some(actual) if actual == wanted => {}
+            Some(actual) => differences.push(format!("{name} is {actual}, must be {wanted}")),
+            None => differences.push(format!("{name} is missing")),
+        }
+    }
+    differences.extend(check_table(connection, &config.database)?);
+    Ok(differences)
 }
 
 /// What makes a repeated insert safe: how the table is partitioned, and that it remembers tokens.

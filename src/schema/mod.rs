@@ -7,14 +7,16 @@ mod dead_letters;
 mod drift;
 mod ensure;
 mod flows;
+mod repair;
 mod rollups;
 mod version;
 
 use crate::config::ClickHouseConfig;
 
 pub use drift::{Difference, differences};
-pub use ensure::{SchemaError, ensure};
+pub use ensure::{SchemaError, check, ensure};
 pub use flows::create_table_sql;
+pub use repair::{Repair, Repaired};
 pub use rollups::Rollup;
 
 /// Tokens that the server remembers for a table, of all collectors that write to it: at one batch a

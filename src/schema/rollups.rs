@@ -34,7 +34,7 @@ const SUMS: [(&str, &str); 13] = [
 pub struct Rollup {
     /// Its table.
     pub table: String,
-    dimensions: Vec<String>,
+    pub(super) dimensions: Vec<String>,
 }
 
 impl Rollup {
