@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Scrape, clickhouse, query_number, start, stored_sums, target, wait_until};
+use common::{PATIENCE, Scrape, clickhouse, query_number, start, stored_sums, target};
 use tidegate::app::App;
 use tidegate::devserver::DevServer;
 use tidegate::traffic::{self, Pace, Sent, Spec, Totals};
@@ -213,42 +213,4 @@ fn every_row_is_stored_once_whatever_happens_on_the_way() {
             assert!(slowest < Duration::from_secs(2), "management waits for ClickHouse");
         }
     }
-}
-
-/// The last row of a batch of a million is refused: nothing of it may be in the table or the rollup, whatever
-/// the server's profile says about blocks.
-#[test]
-fn a_bad_row_at_the_end_of_a_million_leaves_nothing_behind() {
-    use common::generated_chunks;
-    use tidegate::clickhouse::{Connection, Insert, InsertSettings, Method, Views, encode_batch};
-
-    let server = clickhouse();
-    with_rollup(&server);
-    server.query("ALTER TABLE tidegate.flows ADD CONSTRAINT c CHECK bytes != 1").unwrap();
-    let config = common::config(&common::config_text(&server.http_url(), "")).clickhouse;
-    let connection = Connection::new(&config).unwrap();
-    let settings = InsertSettings::probe(&connection).unwrap();
-    let mut chunks = generated_chunks(1_000_000, &[]);
-    chunks.extend(generated_chunks(0, &[1]));
-    let insert = Insert {
-        sql: "INSERT INTO tidegate.flows FORMAT Native",
-        settings: &settings,
-        token: "poisoned",
-        body: &encode_batch(&chunks, Method::Lz4),
-        views: Views::Required,
-    };
-    let error = connection.insert(&insert, PATIENCE).unwrap_err();
-    assert_eq!(error.code(), (469, "VIOLATED_CONSTRAINT"), "{error}");
-    let counts = || {
-        ["flows", "rollup"]
-            .map(|it| query_number(&server, &format!("SELECT count() FROM tidegate.{it}")))
-    };
-    assert_eq!(counts(), [0, 0]);
-    // Mended, the same bytes with the same token are stored, and once.
-    server.query("ALTER TABLE tidegate.flows DROP CONSTRAINT c").unwrap();
-    for _ in 0..2 {
-        connection.insert(&insert, PATIENCE).unwrap();
-    }
-    wait_until("all is there", || counts()[0] == 1_000_001);
-    assert_eq!(query_number(&server, "SELECT sum(flows) FROM tidegate.rollup"), 1_000_001);
 }

@@ -4,6 +4,8 @@
 #![expect(unreachable_pub, reason = "a module of every test file")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod rollups;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
