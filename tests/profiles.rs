@@ -81,6 +81,7 @@ const PROFILES: [Profile; 7] = [
         name: "forgetful",
         settings: &[
             ("insert_deduplicate", "0"),
+            ("deduplicate_insert", "disable"),
             ("deduplicate_blocks_in_dependent_materialized_views", "0"),
         ],
         harm: Harm::Double,

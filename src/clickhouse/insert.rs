@@ -44,8 +44,12 @@ const GATHERED_SETTINGS: [(&str, &str); 5] = [
 ];
 
 /// Settings of newer servers, needed there for the same reason; older ones refuse unknown settings.
-const NEWER_SETTINGS: [(&str, &str); 2] =
-    [("max_insert_block_size_bytes", "0"), ("use_strict_insert_block_limits", "0")];
+const NEWER_SETTINGS: [(&str, &str); 3] = [
+    ("max_insert_block_size_bytes", "0"),
+    ("use_strict_insert_block_limits", "0"),
+    // Overrules insert_deduplicate.
+    ("deduplicate_insert", "enable"),
+];
 
 /// What happens to an insert when a materialized view fails on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
