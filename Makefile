@@ -12,9 +12,11 @@ test:
 	tests/install-tools
 	cargo test --locked
 
-# Fifty million hostile datagrams, some minutes. HOSTILE_SEED and HOSTILE_INPUTS choose others.
+# Fifty million hostile datagrams, some minutes. HOSTILE_SEED and HOSTILE_INPUTS choose others. Then a ClickHouse
+# that is killed a hundred times.
 test-long:
 	HOSTILE_INPUTS=$${HOSTILE_INPUTS:-50000000} cargo test --release --locked --test hostile -- --nocapture
+	KILLS=$${KILLS:-100} cargo test --release --locked --test kills -- --nocapture
 
 # Each fuzz target for FUZZ_SECONDS, a minute by default.
 fuzz:

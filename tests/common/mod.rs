@@ -82,6 +82,11 @@ pub fn wait_until(what: &str, mut is_done: impl FnMut() -> bool) {
     }
 }
 
+/// A number from the environment, for the long form of a test.
+pub fn number_of(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
 /// GET; status and body.
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
