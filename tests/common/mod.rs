@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "a module of every test file")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod proxy;
 pub mod rollups;
 
 use std::collections::BTreeMap;
@@ -91,7 +92,9 @@ pub fn number_of(variable: &str, default: u64) -> u64 {
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    // In one piece: the second of several small ones would wait for the first to be acknowledged.
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
