@@ -1,6 +1,6 @@
 # tidegate: the two commands of the README, and what developers use.
 
-.PHONY: demo test test-long fuzz build bench docs
+.PHONY: demo test test-long fuzz build bench docs matrix
 
 # Real flows in a real ClickHouse. DEMO_SECONDS=20 make demo ends by itself.
 demo: build
@@ -31,3 +31,7 @@ bench:
 # Writes the documents that are generated from the code.
 docs:
 	UPDATE_DOCS=1 cargo test --locked --test contracts
+
+# Writes the outcomes of faults between tidegate and ClickHouse, and how long /metrics took, into docs/delivery.md.
+matrix:
+	UPDATE_DOCS=1 cargo test --locked --test matrix
