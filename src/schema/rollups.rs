@@ -88,12 +88,12 @@ impl Rollup {
         )
     }
 
-    /// The statement that creates its view. The view has the rights of nobody: who may insert flows needs none on
-    /// the rollup, and no user that goes away takes it along.
+    /// The statement that creates its view. It works with the rights of who creates it, so who may insert flows
+    /// needs none on the rollup. `SQL SECURITY NONE` would need none at all, but a grant of its own to create it.
     #[must_use]
     pub fn create_view_sql(&self, database: &str) -> String {
         format!(
-            "CREATE MATERIALIZED VIEW IF NOT EXISTS {} TO {}\nSQL SECURITY NONE\nAS {}",
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS {} TO {}\nDEFINER = CURRENT_USER SQL SECURITY DEFINER\nAS {}",
             quoted(database, &self.view()),
             quoted(database, &self.table),
             self.select_sql(database, "flows")

@@ -1,7 +1,7 @@
 //! Rollups beside `flows`, as operators have them: few sums of an exporter, and many states of a conversation.
 
-use tidegate::clickhouse::create_table_sql;
 use tidegate::devserver::DevServer;
+use tidegate::schema::create_table_sql;
 
 use super::query_row;
 
@@ -34,7 +34,7 @@ pub type Sums = (u64, u64, u64);
 /// Creates the table and both rollups.
 pub fn create(server: &DevServer) {
     server.query("CREATE DATABASE tidegate").unwrap();
-    server.query(&create_table_sql("tidegate")).unwrap();
+    server.query(&create_table_sql("tidegate", 30)).unwrap();
     for statement in STATEMENTS {
         server.query(statement).unwrap();
     }

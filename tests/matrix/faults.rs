@@ -45,7 +45,7 @@ pub enum Until {
     TriedAgain(u64),
     /// Every row that came meanwhile has its end, or is on disk.
     Settled,
-    /// Every row that came meanwhile has its end.
+    /// Every row that came meanwhile has its end, or was refused on disk more often than `retry.max-attempts`.
     Ended,
 }
 
@@ -92,7 +92,8 @@ pub const FAULTS: [Fault; 17] = [
     on_the_way("the answer comes 0.3 s late", Way::Slow(LATE), Until::Settled, ALL_STORED),
     on_the_way("a proxy answers 500, without a code", PROXY, TRIED_AGAIN, ALL_STORED),
     fault("retryable error that passes (252, too many parts)", Trouble::TooManyParts, TRIED_AGAIN, ALL_STORED),
-    fault("the same, beyond `retry.max-attempts`", Trouble::TooManyParts, Until::Ended, ALL_DEAD),
+    fault("the same, beyond `retry.max-attempts`", Trouble::TooManyParts, Until::Ended,
+        [Some(DeadLetters(DURING)), Some(AllStored), Some(DeadLetters(DURING)), Some(AllStored)]),
     fault("one row violates a CHECK (469)", Trouble::BadRow, Until::Settled,
         [Some(OneBatch), Some(OneBatch), Some(DeadLetters(1)), Some(DeadLetters(1))]),
     on_the_way("no right to insert into `flows` (497)", NO_RIGHT, Until::Settled, MENDED),

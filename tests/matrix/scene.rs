@@ -1,7 +1,7 @@
 //! What a case has for itself: a database with a rollup, a proxy, a spool.
 
 use tidegate::app::App;
-use tidegate::clickhouse::create_table_sql;
+use tidegate::schema::create_table_sql;
 
 use crate::common::config;
 use crate::common::proxy::{Fault as Way, Proxy};
@@ -50,6 +50,7 @@ impl<'a> Scene<'a> {
              [clickhouse]\nendpoint = \"{}\"\ndatabase = \"{database}\"\n\
              username = \"writer\"\npassword = \"right\"\n\
              compress-requests = {compress}\nresponse-timeout = \"1s\"\non-row-error = \"{on_row_error}\"\n\
+             [clickhouse.schema]\nrollups = []\n\
              [clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nshutdown-grace-period = \"30s\"\n\
              [clickhouse.retry]\ndelay = \"50ms\"\nmax-attempts = {max_attempts}\n{spooled}",
             proxy.url()
@@ -122,7 +123,7 @@ impl<'a> Scene<'a> {
 /// Creates the database with a rollup.
 fn create(server: &Server, database: &str, trouble: Trouble) {
     server.query(&format!("CREATE DATABASE {database}"));
-    server.query(&create_table_sql(database));
+    server.query(&create_table_sql(database, 30));
     if trouble == Trouble::BadRow {
         server.query(&format!(
             "ALTER TABLE {database}.flows ADD CONSTRAINT c CHECK bytes != {BAD_BYTES}"
