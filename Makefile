@@ -1,6 +1,6 @@
 # tidegate: the two commands of the README, and what developers use.
 
-.PHONY: demo test test-long fuzz build bench docs matrix
+.PHONY: demo test test-long fuzz build bench bench-schema docs matrix
 
 # Real flows in a real ClickHouse. DEMO_SECONDS=20 make demo ends by itself.
 demo: build
@@ -27,6 +27,14 @@ build:
 
 bench:
 	cargo bench --locked
+
+# Sort keys, codecs and indexes of `flows` in a real ClickHouse: 20 million rows for each of several tables. An hour,
+# 20 GB in target/bench-schema. BENCH_SCHEMA="--candidates exporter-hour,time --days 1" measures less.
+bench-schema: build
+	./target/release/tidegate clickhouse install
+	mkdir -p target/bench-schema
+	python3 benches/schema/run.py $(BENCH_SCHEMA)
+	python3 benches/schema/table.py
 
 # Writes the documents that are generated from the code.
 docs:
