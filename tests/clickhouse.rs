@@ -372,6 +372,25 @@ fn a_table_on_which_a_repeat_would_double_rows_is_mended_or_refused() {
 }
 
 #[test]
+fn a_table_with_another_sort_key_and_without_codecs_goes_on_working() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    let columns: Vec<_> =
+        COLUMNS.iter().map(|spec| format!("{} {}", spec.name, spec.kind.sql())).collect();
+    let older = format!(
+        "CREATE TABLE tidegate.flows ({}) ENGINE = MergeTree PARTITION BY toYYYYMMDD(timestamp) \
+         ORDER BY (tenant, timestamp, srcAddr) SETTINGS non_replicated_deduplication_window = 10000",
+        columns.join(", ")
+    );
+    server.query(&older).unwrap();
+    for manage in ["", "manage-schema = false"] {
+        let app = start(&server.http_url(), manage);
+        generate(&app, 1_000);
+        assert_eq!(app.stop().books.stored, 1_000);
+    }
+}
+
+#[test]
 fn a_restart_of_clickhouse_in_the_middle_loses_and_doubles_nothing() {
     let data = tempfile::tempdir().unwrap();
     let options =

@@ -3,7 +3,7 @@
 HOUR, FIVE = "toStartOfHour(timestamp)", "toStartOfFiveMinutes(timestamp)"
 
 
-# As in src/clickhouse/schema.rs.
+# As in src/schema/flows.rs.
 LARGER_WIDE_PARTS = f", min_bytes_for_wide_part = {128 << 20}"
 
 
@@ -19,7 +19,7 @@ class Candidate:
         primary = f" PRIMARY KEY ({self.primary})" if self.primary else ""
         return (
             f"CREATE TABLE {table} ({', '.join([*lines, *self.indexes])}) ENGINE = MergeTree PARTITION BY toYYYYMMDD(timestamp)"
-            f"{primary} ORDER BY ({self.key}) SETTINGS non_replicated_deduplication_window = 10000, old_parts_lifetime = 1,"
+            f"{primary} ORDER BY ({self.key}) SETTINGS non_replicated_deduplication_window = 10000, old_parts_lifetime = 1"
             f"{self.settings or LARGER_WIDE_PARTS}"
         )
 
@@ -35,6 +35,8 @@ TEXT = "LowCardinality(String)"
 LZ4 = {TIME: "DoubleDelta, LZ4", "UInt64": "T64, LZ4", "UInt16": "T64, LZ4", "IPv6": "ZSTD(1)"}
 WIDE = {TIME: "Delta, ZSTD(1)", "UInt64": "T64, ZSTD(1)", "IPv6": "ZSTD(1)"}
 ZSTD = {**WIDE, "UInt32": "ZSTD(1)", "UInt16": "ZSTD(1)", "UInt8": "ZSTD(1)", "Float64": "ZSTD(1)", TEXT: "ZSTD(1)"}
+
+CHOSEN = {kind: codec for kind, codec in ZSTD.items() if kind != "IPv6"}
 
 BLOOM = (
     "INDEX src srcAddr TYPE bloom_filter(0.01) GRANULARITY 1",
@@ -56,6 +58,7 @@ CANDIDATES = {
     "lz4": Candidate(INTERFACE_HOUR, codecs=LZ4),
     "wide": Candidate(INTERFACE_HOUR, codecs=WIDE),
     "zstd": Candidate(INTERFACE_HOUR, codecs=ZSTD),
+    "chosen": Candidate(INTERFACE_HOUR, codecs=CHOSEN),
     "wide-bloom": Candidate(INTERFACE_HOUR, codecs=WIDE, indexes=BLOOM),
     "wide-10": Candidate(INTERFACE_HOUR, codecs=WIDE, settings=SMALLER_WIDE_PARTS),
 }

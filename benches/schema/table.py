@@ -29,10 +29,10 @@ def storage(lines):
             finals[line["candidate"]] = line
     rows = []
     for name, figures in inserts.items():
-        last, final = figures[-1], finals[name]
+        last, final = figures[-1], finals.get(name)
         rows.append([
-            name, f"{last['bytes_row']:.1f}", last["parts"], f"{final['bytes_row']:.1f}",
-            spread([figure["cpu"] for figure in figures]), f"{final['cpu']:.2f}",
+            name, f"{last['bytes_row']:.1f}", last["parts"], f"{final['bytes_row']:.1f}" if final else "",
+            spread([figure["cpu"] for figure in figures]), f"{final['cpu']:.2f}" if final else "",
         ])
     head = ["candidate", "bytes/row", "parts", "one part a day", "CPU s/million, inserts and merges", "to one part a day"]
     return markdown(head, rows)
