@@ -13,10 +13,12 @@ test:
 	cargo test --locked
 
 # Fifty million hostile datagrams, some minutes. HOSTILE_SEED and HOSTILE_INPUTS choose others. Then a ClickHouse
-# that is killed a hundred times.
+# that is killed a hundred times, one that is away for ten minutes, and one that hangs for ten minutes under full load.
 test-long:
 	HOSTILE_INPUTS=$${HOSTILE_INPUTS:-50000000} cargo test --release --locked --test hostile -- --nocapture
 	KILLS=$${KILLS:-100} cargo test --release --locked --test kills -- --nocapture
+	OUTAGE_SECONDS=$${OUTAGE_SECONDS:-600} cargo test --release --locked --test outage -- --nocapture
+	HANG_SECONDS=$${HANG_SECONDS:-600} cargo test --release --locked --test hang -- --nocapture
 
 # Each fuzz target for FUZZ_SECONDS, a minute by default.
 fuzz:

@@ -9,6 +9,7 @@ mod ensure;
 mod flows;
 mod repair;
 mod rollups;
+mod samples;
 mod version;
 
 use crate::config::ClickHouseConfig;
@@ -51,7 +52,8 @@ fn rollup_statements(config: &ClickHouseConfig) -> Vec<String> {
     let of_rollup = |rollup: Rollup| {
         [rollup.create_table_sql(database, ttl_days), rollup.create_view_sql(database)]
     };
-    rollups(config).into_iter().flat_map(of_rollup).collect()
+    let view = samples::create_view_sql(database);
+    rollups(config).into_iter().flat_map(of_rollup).chain([view]).collect()
 }
 
 /// A table or view of a database, quoted.

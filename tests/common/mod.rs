@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "a module of every test file")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod process;
 pub mod proxy;
 pub mod rollups;
 
@@ -189,6 +190,11 @@ pub fn generated_chunks(flows: u64, bytes: &[u8]) -> Vec<Chunk> {
     writer.close_all();
     chunks.extend(writer.take_closed());
     chunks
+}
+
+/// Says what was measured.
+pub fn say(text: &str) {
+    writeln!(std::io::stdout().lock(), "{text}").unwrap();
 }
 
 /// Runs the program to its end.

@@ -100,9 +100,7 @@ fn is_long_enough(until: Until, app: &App, sent: Sums) -> bool {
     match until {
         Until::TriedAgain(retries) => books.retries >= retries,
         Until::Settled => books.settled() == sent.0[0],
-        Until::Ended => {
-            books.settled() == sent.0[0] && (books.spooled == 0 || books.retries >= 20)
-        }
+        Until::Ended => books.settled() == sent.0[0] && (books.spooled == 0 || books.retries >= 20),
     }
 }
 

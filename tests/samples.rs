@@ -1,0 +1,123 @@
+//! The view `samples(ival)` on a real ClickHouse: proportional in time, exact in sum.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{clickhouse, config, config_text, query_number, query_row};
+use tidegate::clickhouse::Connection;
+use tidegate::devserver::DevServer;
+use tidegate::schema::ensure;
+
+fn server() -> DevServer {
+    let server = clickhouse();
+    let config = config(&config_text(&server.http_url(), "")).clickhouse;
+    ensure(&Connection::new(&config).unwrap(), &config).unwrap();
+    server
+}
+
+/// Stores a flow between two moments after 2026-12-01 10:00:00, in milliseconds.
+fn insert(server: &DevServer, tenant: &str, begun: i64, ended: i64, bytes: u64) {
+    let base = 1_796_119_200_000_i64;
+    let sql = format!(
+        "INSERT INTO tidegate.flows (timestamp, tenant, deltaSwitched, lastSwitched, bytes, packets, samplingInterval) \
+         VALUES (fromUnixTimestamp64Milli({base}), '{tenant}', fromUnixTimestamp64Milli({}), \
+         fromUnixTimestamp64Milli({}), {bytes}, 3, 10)",
+        base + begun,
+        base + ended
+    );
+    server.query(&sql).unwrap();
+}
+
+/// Buckets of a tenant as seconds:bytes, seconds after 10:00:00.
+fn buckets(server: &DevServer, tenant: &str, ival: u32) -> String {
+    let sql = format!(
+        "SELECT arrayStringConcat(groupArray(concat(toString(toUnixTimestamp(timestamp) - 1796119200), ':', \
+         toString(bytes))), ' ') FROM (SELECT timestamp, bytes FROM tidegate.samples(ival = {ival}) \
+         WHERE tenant = '{tenant}' ORDER BY timestamp)"
+    );
+    query_row(server, &sql).remove(0)
+}
+
+#[test]
+fn a_flow_is_spread_over_its_buckets_in_proportion() {
+    let server = server();
+    for (tenant, begun, ended, bytes, ival, expected) in [
+        ("crossing", 30_000, 150_000, 120, 60, "0:30 60:60 120:30"),
+        ("at edges", 60_000, 120_000, 7, 60, "60:7"),
+        ("zero length", 61_000, 61_000, 9, 60, "60:9"),
+        ("reversed", 90_000, 61_000, 9, 60, "60:9"),
+        ("one byte", 0, 4_000, 1, 1, "0:0 1:0 2:0 3:1"),
+        ("a year", -31_536_000_000, 5_000, 9, 60, "0:9"),
+        ("unequal", 500, 2_000, 3, 1, "0:1 1:2"),
+        (
+            "an hour",
+            -1_800_000,
+            1_800_000,
+            u64::MAX,
+            3_600,
+            "-3600:9223372036854775807 0:9223372036854775808",
+        ),
+    ] {
+        insert(&server, tenant, begun, ended, bytes);
+        assert_eq!(buckets(&server, tenant, ival), expected, "{tenant}");
+    }
+    // Without times it is where it was exported.
+    server
+        .query(
+            "INSERT INTO tidegate.flows (timestamp, tenant, bytes) \
+             VALUES (fromUnixTimestamp64Milli(1796119261000), 'unknown', 5)",
+        )
+        .unwrap();
+    assert_eq!(buckets(&server, "unknown", 60), "60:5");
+}
+
+#[test]
+fn the_buckets_of_any_flows_add_up_to_their_counters() {
+    let server = server();
+    server
+        .query(
+            "INSERT INTO tidegate.flows (timestamp, exporterAddr, deltaSwitched, lastSwitched, bytes, packets, reverseBytes, samplingInterval) \
+             WITH toDateTime64('2026-12-01 12:00:00', 3, 'UTC') + number % 1000 AS exported, \
+             exported - toInt64(rand(1) % 400) AS begun \
+             SELECT exported, toString(number), begun, begun + toInt64(rand(2) % 400) - 50, \
+             bitShiftRight(rand64(3), rand(4) % 60), rand(5) % 1000, rand64(6), rand(7) % 3 \
+             FROM numbers(50000)",
+        )
+        .unwrap();
+    let sums = "count(DISTINCT exporterAddr), sum(toUInt128(bytes)), sum(toUInt128(packets)), sum(toUInt128(reverseBytes))";
+    let of_flows = query_row(&server, &format!("SELECT {sums}, count() FROM tidegate.flows"));
+    for ival in [1, 7, 60, 3_600] {
+        let view = format!("tidegate.samples(ival = {ival})");
+        let of_view = query_row(&server, &format!("SELECT {sums}, sum(flowCount) FROM {view}"));
+        assert_eq!(of_view, of_flows, "{ival}");
+        let unequal = format!(
+            "SELECT count() FROM (SELECT exporterAddr, sum(bytes) AS b, sum(packets) AS p FROM {view} GROUP BY exporterAddr) AS s \
+             INNER JOIN tidegate.flows AS f USING exporterAddr WHERE s.b != f.bytes OR s.p != f.packets"
+        );
+        assert_eq!(query_number(&server, &unequal), 0, "{ival}");
+        let outside = format!(
+            "SELECT count() FROM {view} WHERE lastSwitched > deltaSwitched AND \
+             (toUnixTimestamp(timestamp) * 1000 > toUnixTimestamp64Milli(lastSwitched) \
+             OR (toUnixTimestamp(timestamp) + {ival}) * 1000 <= toUnixTimestamp64Milli(deltaSwitched))"
+        );
+        assert_eq!(query_number(&server, &outside), 0, "{ival}");
+    }
+}
+
+#[test]
+fn a_bound_on_the_time_of_the_export_prunes_partitions() {
+    let server = server();
+    for day in 1..=9 {
+        let sql = format!(
+            "INSERT INTO tidegate.flows (timestamp, bytes) VALUES ('2026-12-0{day} 10:00:00', 1)"
+        );
+        server.query(&sql).unwrap();
+    }
+    let explain = server
+        .query(
+            "EXPLAIN indexes = 1 SELECT sum(bytes) FROM tidegate.samples(ival = 60) \
+             WHERE flow.timestamp >= '2026-12-03 00:00:00' AND flow.timestamp < '2026-12-05 00:00:00'",
+        )
+        .unwrap();
+    assert!(explain.contains("Parts: 2/9"), "{explain}");
+}
