@@ -3,8 +3,6 @@
 //! Shares are differences of what was sent up to the end of a bucket and up to its begin, rounded down. So they are
 //! whole numbers, and those of a flow add up to exactly its counters.
 
-use std::fmt::Write;
-
 use crate::flow::COLUMNS;
 
 use super::quoted;
@@ -19,16 +17,16 @@ const DURATION_MAX_MS: u32 = 86_400_000;
 /// The statement that creates the view. It reads with the rights of who asks, so row policies hold.
 #[must_use]
 pub(super) fn create_view_sql(database: &str) -> String {
-    let mut columns = String::new();
-    for name in COLUMNS.iter().map(|spec| spec.name).filter(|name| *name != "timestamp") {
-        let value = if COUNTERS.contains(&name) { share(name) } else { format!("f.{name}") };
-        // Writing to a String does not fail.
-        let _ = write!(columns, ",\n    {value} AS {name}");
-    }
-    for (name, counter) in [("scaledBytes", "bytes"), ("scaledPackets", "packets")] {
-        let value = format!("{} * greatest(f.samplingInterval, 1)", share(counter));
-        let _ = write!(columns, ",\n    {value} AS {name}");
-    }
+    let of_flows = COLUMNS.iter().map(|spec| spec.name).filter(|name| *name != "timestamp");
+    let of_flows = of_flows.map(|name| match COUNTERS.contains(&name) {
+        true => format!("{} AS {name}", share(name)),
+        false => format!("f.{name} AS {name}"),
+    });
+    let scaled = [("scaledBytes", "bytes"), ("scaledPackets", "packets")];
+    let scaled = scaled.map(|(name, counter)| {
+        format!("{} * greatest(f.samplingInterval, 1) AS {name}", share(counter))
+    });
+    let columns: String = of_flows.chain(scaled).map(|column| format!(",\n    {column}")).collect();
     format!(
         "CREATE OR REPLACE VIEW {} SQL SECURITY INVOKER AS\n\
          WITH {{ival:UInt32}} * 1000 AS width\n\
