@@ -180,8 +180,10 @@ impl App {
             state.stop();
         }
         wait_until(patience_ends, is_drained);
+        // Nothing is lost by it any more: what is under way then is of the spool, and stays there.
         self.patience.end();
-        wait_until(deadline, || are_readers_done() && is_drained());
+        let is_sink_done = || self.sink.iter().all(JoinHandle::is_finished);
+        wait_until(deadline, || are_readers_done() && is_sink_done());
         wait_until(deadline, || self.state.as_ref().is_none_or(StateWriter::is_finished));
         if self.state.is_some_and(|state| !state.is_finished()) {
             warn!("Templates were not written in time, the file of before stays.");

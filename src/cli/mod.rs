@@ -13,6 +13,7 @@ mod run;
 mod schema;
 mod send;
 mod spool;
+mod tenant;
 
 use std::fmt;
 use std::io;
@@ -51,6 +52,7 @@ enum Command {
     DeadLetters(dead_letters::Args),
     Spool(spool::Args),
     Schema(schema::Args),
+    Tenant(tenant::Args),
 }
 
 /// The program was used or configured wrongly; EX_CONFIG of sysexits.h. systemd does not start it again.
@@ -76,6 +78,7 @@ impl Cli {
             Command::Exporters(args) => args.run(),
             Command::DeadLetters(args) => args.run(),
             Command::Schema(args) => args.run(),
+            Command::Tenant(args) => args.run(),
             Command::Spool(args) => args.run(),
         };
         result.unwrap_or_else(|error| {

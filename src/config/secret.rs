@@ -16,10 +16,11 @@ impl Secret {
 
     /// Resolves `env:NAME`, `file:PATH` and `credential:NAME` (a systemd credential); other text is the
     /// password itself. `variable` looks up the environment.
-    pub(super) fn resolve(
-        text: &str,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// What it refers to is not there.
+    pub fn resolve(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("env:") {
             return variable(name).map(Self).ok_or_else(|| format!("variable {name} is not set"));
         }

@@ -159,7 +159,7 @@ fn values_are_shown_as_they_are_written() {
         assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)));
         assert_eq!(show_duration(Duration::from_millis(millis)), text);
     }
-    assert_eq!(values::parse_bytes("32MiB"), Some(32 << 20));
+    assert_eq!(parse_bytes("32MiB"), Some(32 << 20));
     assert_eq!(show_bytes(32 << 20), "32MiB");
     for wrong in ["", "5", "s", "5 weeks", "-1s", "99999999999999999999s", "1.5s"] {
         assert_eq!(parse_duration(wrong), None, "{wrong}");

@@ -15,7 +15,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// A whole number and a unit: B, KiB, MiB or GiB.
-pub(super) fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_bytes(text: &str) -> Option<u64> {
     parse_with_unit(text, &SIZE_UNITS)
 }
 

@@ -10,6 +10,7 @@ mod flows;
 mod repair;
 mod rollups;
 mod samples;
+mod tenants;
 mod version;
 
 use crate::config::ClickHouseConfig;
@@ -19,6 +20,7 @@ pub use ensure::{SchemaError, check, ensure};
 pub use flows::create_table_sql;
 pub use repair::{Repair, Repaired};
 pub use rollups::Rollup;
+pub use tenants::{Access, Tenant, is_tenant_name};
 
 /// Tokens that the server remembers for a table, of all collectors that write to it: at one batch a
 /// second each, ten collectors can send the last 16 minutes' batches again without doubling.

@@ -26,6 +26,10 @@ use super::tries::{LOG_INTERVAL, Progress, Refusal};
 /// gained by asking more often. Nothing else waits longer.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// How far the pause of a batch that fails again and again grows: so long others are not held up by it, and it is
+/// not much later than they when the trouble has passed.
+const GROWTH_MAX: u32 = 10;
+
 /// Longest sleep without batches.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
@@ -188,8 +192,7 @@ impl Backlog {
         tried.progress = due.progress;
         let pause = match refusal.class {
             Class::Outage | Class::Retryable => {
-                // As long as it has waited so far.
-                delay.saturating_mul(1 << tried.times.min(16)).min(PAUSE_MAX)
+                delay.saturating_mul((1 << tried.times.min(16)).min(GROWTH_MAX)).min(PAUSE_MAX)
             }
             _ => PAUSE_MAX,
         };

@@ -1,0 +1,192 @@
+//! Tenants on a real ClickHouse whose users are in a file: what each may write and see.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use common::{
+    TIDEGATE, clickhouse, clickhouse_with, config, config_text, query_number, tidegate, wait_until,
+};
+use tidegate::app::App;
+use tidegate::clickhouse::Connection;
+use tidegate::devserver::{DevServer, DevServerOptions};
+use tidegate::schema::ensure;
+use tidegate::traffic::{self, Pace, Spec, Totals};
+
+/// What the embedded server needs beside the users of tenants.
+const SERVER: &str = "\
+<clickhouse>
+    <users_config>config.xml</users_config>
+    <profiles><default/>PROFILES</profiles>
+    <quotas><default/>QUOTAS</quotas>
+    <roles>ROLES</roles>
+    <users>
+        <default>
+            <password></password><networks><ip>127.0.0.1</ip></networks>
+            <profile>default</profile><quota>default</quota>
+        </default>USERS
+    </users>
+</clickhouse>
+";
+
+const ALL: [&str; 6] = [
+    "flows",
+    "flows_dead_letter",
+    "flows_by_application_1m",
+    "flows_by_conversation_1m",
+    "flows_by_exporter_iface_1m",
+    "flows_by_geo_asn_1m",
+];
+
+/// The file that `tenant onboard` prints.
+fn users_xml(tenant: &str) -> String {
+    let output = Command::new(TIDEGATE)
+        .args(["tenant", "onboard", "--tenant", tenant, "--organisation", "acme", "--format"])
+        .args(["users-xml", "--quota", "1GiB", "-c", config_file("").1.to_str().unwrap()])
+        .args(["--writer-password", "env:WRITER", "--reader-password", "env:READER"])
+        .env("WRITER", "write")
+        .env("READER", "read")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn config_file(more: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.toml");
+    std::fs::write(&file, config_text("http://127.0.0.1:1", more)).unwrap();
+    (folder, file)
+}
+
+/// What is within an element of several files.
+fn within(files: &[String], element: &str) -> String {
+    let part = |file: &String| {
+        let (_, rest) = file.split_once(&format!("<{element}>")).unwrap();
+        rest.split_once(&format!("</{element}>")).unwrap().0.to_owned()
+    };
+    files.iter().map(part).collect()
+}
+
+fn server(folder: &std::path::Path) -> DevServer {
+    let files = ["north", "south"].map(users_xml);
+    // Those of all tenants are in each file.
+    let roles = within(&files[..1], "roles");
+    let text = SERVER
+        .replace("PROFILES", &within(&files, "profiles"))
+        .replace("QUOTAS", &within(&files, "quotas"))
+        .replace("ROLES", &roles)
+        .replace("USERS", &within(&files, "users"));
+    let file = folder.join("config.xml");
+    std::fs::write(&file, text).unwrap();
+    let options = DevServerOptions { config_file: Some(file), ..DevServerOptions::default() };
+    let server = clickhouse_with(&options);
+    let owner = config(&config_text(&server.http_url(), "")).clickhouse;
+    ensure(&Connection::new(&owner).unwrap(), &owner).unwrap();
+    let pin = tidegate::schema::Tenant::new("any", "any", &owner).pin_statement();
+    server.query(&pin).unwrap();
+    server
+}
+
+/// A collector that says it is of a tenant, with the credential of another or the same one.
+fn collector(server: &DevServer, identity: &str, credential: &str) -> App {
+    let more = format!(
+        "username = \"tidegate_writer_{credential}_acme\"\npassword = \"write\"\n\
+         manage-schema = false\n[clickhouse.batch]\nmax-latency = \"100ms\"\n\
+         [identity]\ntenant = \"{identity}\"\norganisation = \"acme\""
+    );
+    common::start(&server.http_url(), &more)
+}
+
+fn generate(app: &App, flows: u64) {
+    let spec = Spec { flows: Some(flows), ..Spec::default() };
+    let pace = Pace { flows_per_second: 20_000, duration: None };
+    let target = common::target(app);
+    traffic::run(&spec, target, pace, &AtomicBool::new(false), &Totals::default()).unwrap();
+    wait_until("all rows have their end", || {
+        let books = app.view().ledger.books();
+        books.received == flows && books.pending() == 0
+    });
+}
+
+fn ask(server: &DevServer, user: &str, password: &str, sql: &str) -> Result<String, String> {
+    let more = format!("username = \"{user}\"\npassword = \"{password}\"");
+    let config = config(&config_text(&server.http_url(), &more)).clickhouse;
+    let answer = Connection::new(&config).unwrap().query(sql);
+    answer.map(|text| text.trim().to_owned()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_tenant_writes_and_sees_its_own_rows_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path());
+    for (tenant, flows) in [("north", 3_000), ("south", 2_000)] {
+        let app = collector(&server, tenant, tenant);
+        generate(&app, flows);
+        assert_eq!(app.stop().books.stored, flows, "{tenant}");
+    }
+    // With the credential of one it can write nothing for the other.
+    let app = collector(&server, "south", "north");
+    generate(&app, 1_000);
+    let books = app.stop().books;
+    assert_eq!((books.stored, books.dead_lettered), (0, 1_000));
+    assert_eq!(query_number(&server, "SELECT any(errorCode) FROM tidegate.flows_dead_letter"), 469);
+    let read = "SELECT count() FROM tidegate.flows";
+    let refused = ask(&server, "tidegate_writer_north_acme", "write", read).unwrap_err();
+    assert!(refused.contains("code 497"), "{refused}");
+
+    for (tenant, flows) in [("north", 3_000), ("south", 2_000)] {
+        let reader = format!("tidegate_reader_{tenant}_acme");
+        for table in ALL {
+            let sql =
+                format!("SELECT count() > 0, uniqExact(tenant), any(tenant) FROM tidegate.{table}");
+            let seen = ask(&server, &reader, "read", &sql).unwrap();
+            let expected = match (table, tenant) {
+                // The letters of who claimed to be the other one.
+                ("flows_dead_letter", "north") => "0\t0\t".to_owned(),
+                _ => format!("1\t1\t{tenant}"),
+            };
+            assert_eq!(seen, expected.trim(), "{reader} {table}");
+        }
+        assert_eq!(ask(&server, &reader, "read", read), Ok(flows.to_string()));
+        let samples = "SELECT sum(flowCount) FROM tidegate.samples(ival = 60)";
+        assert_eq!(ask(&server, &reader, "read", samples), Ok(flows.to_string()), "{reader}");
+        let write = "INSERT INTO tidegate.flows (tenant) VALUES ('north')";
+        assert!(ask(&server, &reader, "read", write).is_err());
+    }
+    assert_eq!(query_number(&server, read), 5_000, "who is no tenant sees all");
+}
+
+#[test]
+fn the_statements_are_those_of_clickhouse_and_hold_no_password() {
+    let (_folder, file) = config_file("[clickhouse.rollups.own]\ndimensions = [\"nextHop\"]");
+    let run = |action: &[&str]| {
+        let mut all = vec!["tenant"];
+        all.extend(action);
+        all.extend(["--tenant", "north", "--organisation", "acme", "-c", file.to_str().unwrap()]);
+        let output = tidegate(&all);
+        assert!(output.status.success(), "{output:?}");
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (onboard, said) = run(&["onboard", "--quota", "50GiB"]);
+    let password = said.split("password of tidegate_writer_north_acme: ").nth(1).unwrap();
+    let password = password.lines().next().unwrap();
+    assert!(password.len() == 32 && !onboard.contains(password), "{said}");
+    let (offboard, _) = run(&["offboard", "--delete-data"]);
+    let server = clickhouse();
+    for statement in onboard.lines().chain(offboard.lines()) {
+        let statement = statement.trim_end_matches(';').replace('\'', "\\'");
+        server.query(&format!("SELECT formatQuery('{statement}')")).unwrap();
+    }
+    let hash = |line: &str| match line.split_once("BY '") {
+        Some((before, rest)) => format!("{before}BY '...{}", rest.split_once('\'').unwrap().1),
+        None => line.to_owned(),
+    };
+    let lines: Vec<_> = onboard.lines().chain(offboard.lines()).map(hash).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    let wrong = tidegate(&["tenant", "onboard", "--tenant", "a'b", "-c", file.to_str().unwrap()]);
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("1 to 48 letters"));
+}
