@@ -27,7 +27,8 @@ fn generate(address: SocketAddr) {
 
 fn settings(spool: &Path) -> String {
     format!(
-        "[clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 5000\n\
+        "[clickhouse.schema]\nrollups = []\n\
+         [clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 5000\n\
          [clickhouse.retry]\ndelay = \"20ms\"\n\
          [spool]\ndirectory = \"{}\"\nfsync = false\n",
         spool.display()

@@ -27,7 +27,8 @@ fn generate(address: SocketAddr) -> Sent {
 /// A queue that holds a third of the flows: the others must be on disk. `fsync` is for power cuts.
 fn settings(spool: &std::path::Path) -> String {
     format!(
-        "[clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 10000\n\
+        "[clickhouse.schema]\nrollups = []\n\
+         [clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 10000\n\
          [clickhouse.retry]\ndelay = \"100ms\"\n\
          [spool]\ndirectory = \"{}\"\nfsync = false\n",
         spool.display()
