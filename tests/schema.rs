@@ -284,3 +284,19 @@ fn fifty_batches_each_sent_twice_and_a_repair_agree_to_the_byte() {
         assert_eq!(query_row(&server, &sql), of_flows, "{table}");
     }
 }
+
+#[test]
+fn the_statements_for_a_cluster_are_those_of_clickhouse() {
+    let more = "[clickhouse.schema]\ncluster = \"main\"\nrollups = [\"geo-asn\"]";
+    let config = config(&config_text("http://127.0.0.1:1", more)).clickhouse;
+    let statements = tidegate::schema::statements(&config);
+    let server = clickhouse();
+    for statement in &statements {
+        let quoted = statement.replace('\\', "\\\\").replace('\'', "\\'");
+        server.query(&format!("SELECT formatQuery('{quoted}')")).unwrap();
+    }
+    let is_column = |line: &&str| line.starts_with("    ") && !line.contains("sum(");
+    let text = statements.join(";\n\n");
+    let lines: Vec<_> = text.lines().filter(|line| !is_column(line)).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}

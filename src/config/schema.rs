@@ -7,6 +7,8 @@ use super::section::Section;
 /// `[clickhouse.schema]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SchemaConfig {
+    /// The cluster that the schema is made on; otherwise it is of one server.
+    pub cluster: Option<String>,
     /// Days that flows are kept.
     pub ttl_days: usize,
     /// Days that rollups are kept.
@@ -52,6 +54,8 @@ impl SchemaConfig {
     }
 }
 
+const CLUSTER_RULE: &str = "a name of letters, digits, _ and -, at most 32, or \"\"";
+
 /// Reads both sections.
 pub(super) fn read(section: Section<'_>, own: Section<'_>) -> SchemaConfig {
     let own = own_rollups(own);
@@ -66,7 +70,13 @@ pub(super) fn read(section: Section<'_>, own: Section<'_>) -> SchemaConfig {
         name: (*name).to_owned(),
         dimensions: dimensions.iter().map(|&it| it.to_owned()).collect(),
     });
+    let cluster = section.parsed("cluster", None, CLUSTER_RULE, |text| {
+        (text.is_empty() || is_rollup_name(&text.to_ascii_lowercase()))
+            .then(|| text.to_owned())
+            .map(|text| Some(text).filter(|text| !text.is_empty()))
+    });
     let config = SchemaConfig {
+        cluster,
         ttl_days: section.count("ttl-days", 30, 1..=36_500),
         rollup_ttl_days: section.count("rollup-ttl-days", 365, 1..=36_500),
         rollups: standard.chain(own).filter(|rollup| chosen.contains(&rollup.name)).collect(),

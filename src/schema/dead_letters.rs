@@ -1,6 +1,6 @@
 //! The table `flows_dead_letter`.
 
-use super::DEDUPLICATION_WINDOW;
+use super::site::Site;
 
 /// Days that dead letters are kept.
 const TTL_DAYS: usize = 30;
@@ -28,15 +28,18 @@ pub(super) const COLUMNS: [(&str, &str); 16] = [
 /// The statement that creates it. No CHECK and no type that a value could fail: what is refused once must
 /// not be refused here again.
 #[must_use]
-pub(super) fn create_table_sql(database: &str) -> String {
+pub(super) fn create_sql(site: Site<'_>) -> String {
     let columns = COLUMNS.map(|(name, definition)| format!("    `{name}` {definition}"));
     format!(
-        "CREATE TABLE IF NOT EXISTS `{database}`.flows_dead_letter (\n{}\n)\n\
-         ENGINE = MergeTree\n\
+        "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\n\
+         ENGINE = {}\n\
          PARTITION BY toYYYYMMDD(failedAt)\n\
          ORDER BY (tenant, failedAt, batchId, rowIndex)\n\
          TTL toDateTime(failedAt) + INTERVAL {TTL_DAYS} DAY\n\
-         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}",
-        columns.join(",\n")
+         SETTINGS {}",
+        site.everywhere("flows_dead_letter"),
+        columns.join(",\n"),
+        site.engine("MergeTree"),
+        site.deduplication()
     )
 }

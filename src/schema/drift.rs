@@ -7,7 +7,8 @@ use serde::Deserialize;
 use crate::clickhouse::{ClickHouseError, Connection};
 use crate::config::ClickHouseConfig;
 
-use super::{DEDUPLICATION_WINDOW, Rollup, rollups};
+use super::site::{DEDUPLICATION_WINDOW, Site};
+use super::{Rollup, rollups};
 
 /// How long a query about the schema may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
@@ -120,7 +121,7 @@ fn of_view(
     if found.select.is_empty() {
         return Ok(None);
     }
-    let select = rollup.select_sql(&config.database, "flows").replace('\'', "\\'");
+    let select = rollup.select_sql(Site::of(config), "flows").replace('\'', "\\'");
     let wanted = connection.query_as(
         &format!("SELECT formatQuerySingleLine('{select}')"),
         "TSVRaw",

@@ -8,11 +8,9 @@ use crate::clickhouse::{ClickHouseError, Connection};
 use crate::config::ClickHouseConfig;
 use crate::flow::COLUMNS;
 
+use super::site::{DEDUPLICATION_WINDOW, Site};
 use super::version::{self, VERSION};
-use super::{
-    DEDUPLICATION_WINDOW, Difference, dead_letters, differences, flows, quoted, rollup_statements,
-    table_statements,
-};
+use super::{Difference, dead_letters, differences, flows, rollup_statements, table_statements};
 
 /// Partitions that hold whole days. A batch is rows of one day, and an insert into several partitions is not
 /// repeated safely.
@@ -64,7 +62,7 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
         }
         // Last: what ended before is done again.
         if found < VERSION {
-            version::write(connection, &config.database)?;
+            version::write(connection, Site::of(config))?;
         }
     }
     for Difference { name, what } in differences(connection, config)? {
@@ -78,18 +76,19 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
 
 /// Creates the tables that tidegate writes to, and adds the columns that they lack.
 fn apply_tables(connection: &Connection, config: &ClickHouseConfig) -> Result<(), ClickHouseError> {
-    let database = &config.database;
+    let site = Site::of(config);
     for statement in table_statements(config) {
         connection.execute(&statement)?;
     }
     let flows = flows::definitions().map(|(name, definition)| (name.to_owned(), definition));
-    add_columns(connection, database, "flows", flows)?;
+    add_columns(connection, site, "flows", flows)?;
     let letters = dead_letters::COLUMNS.iter();
     let letters = letters.map(|(name, kind)| ((*name).to_owned(), format!("`{name}` {kind}")));
-    add_columns(connection, database, "flows_dead_letter", letters)?;
-    if deduplication_window(connection, database)?.is_some_and(|it| it < DEDUPLICATION_WINDOW) {
-        let setting = format!("non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}");
-        let table = quoted(database, "flows");
+    add_columns(connection, site, "flows_dead_letter", letters)?;
+    let window = deduplication_window(connection, site.database)?;
+    if site.cluster.is_none() && window.is_some_and(|it| it < DEDUPLICATION_WINDOW) {
+        let setting = site.deduplication();
+        let table = site.quoted("flows");
         connection.execute(&format!("ALTER TABLE {table} MODIFY SETTING {setting}"))?;
     }
     Ok(())
@@ -98,27 +97,27 @@ fn apply_tables(connection: &Connection, config: &ClickHouseConfig) -> Result<()
 /// Adds the columns that a table lacks. Another collector may do the same at the same time.
 fn add_columns(
     connection: &Connection,
-    database: &str,
+    site: Site<'_>,
     table: &str,
     wanted: impl Iterator<Item = (String, String)>,
 ) -> Result<(), ClickHouseError> {
-    let there = types(connection, database, table)?;
+    let there = types(connection, site, table)?;
     let missing = wanted.filter(|(name, _)| !there.contains_key(name));
     let add: Vec<_> =
         missing.map(|(_, definition)| format!("ADD COLUMN IF NOT EXISTS {definition}")).collect();
     if add.is_empty() {
         return Ok(());
     }
-    connection.execute(&format!("ALTER TABLE {} {}", quoted(database, table), add.join(", ")))
+    connection.execute(&format!("ALTER TABLE {} {}", site.everywhere(table), add.join(", ")))
 }
 
 /// Name and type of each column of a table.
 fn types(
     connection: &Connection,
-    database: &str,
+    site: Site<'_>,
     table: &str,
 ) -> Result<HashMap<String, String>, ClickHouseError> {
-    let description = connection.query(&format!("DESCRIBE TABLE {}", quoted(database, table)))?;
+    let description = connection.query(&format!("DESCRIBE TABLE {}", site.quoted(table)))?;
     let column = |line: &str| {
         let mut fields = line.split('\t');
         Some((fields.next()?.to_owned(), fields.next()?.replace("\\'", "'")))
@@ -163,7 +162,7 @@ fn check_flows(
     connection: &Connection,
     config: &ClickHouseConfig,
 ) -> Result<Vec<String>, ClickHouseError> {
-    let types = types(connection, &config.database, "flows")?;
+    let types = types(connection, Site::of(config), "flows")?;
     let mut differences = Vec::new();
     for spec in COLUMNS {
         let (name, wanted) = (spec.name, spec.kind.sql());

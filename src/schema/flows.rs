@@ -2,7 +2,7 @@
 
 use crate::flow::{COLUMNS, Kind};
 
-use super::DEDUPLICATION_WINDOW;
+use super::site::Site;
 
 /// Smaller parts keep all columns in one file. A batch would else be more than a hundred files, and making
 /// and deleting them costs the server more than the rows do (docs/performance.md).
@@ -14,20 +14,28 @@ const WIDE_PART_BYTES_MIN: usize = 128 << 20;
 const SORT_KEY: &str =
     "tenant, organisation, toStartOfHour(timestamp), exporterAddr, inputSnmp, outputSnmp";
 
-/// The statement that creates it. Rows are kept for so many days.
+/// The statement that creates it in a database of one server. Rows are kept for so many days.
 #[must_use]
 pub fn create_table_sql(database: &str, ttl_days: usize) -> String {
+    create_sql(Site { database, cluster: None }, ttl_days)
+}
+
+/// The same wherever it is to be.
+pub(super) fn create_sql(site: Site<'_>, ttl_days: usize) -> String {
     let columns: Vec<_> =
         definitions().map(|(_, definition)| format!("    {definition}")).collect();
     format!(
-        "CREATE TABLE IF NOT EXISTS `{database}`.flows (\n{}\n)\n\
-         ENGINE = MergeTree\n\
+        "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\n\
+         ENGINE = {}\n\
          PARTITION BY toYYYYMMDD(timestamp)\n\
          ORDER BY ({SORT_KEY})\n\
          TTL toDateTime(timestamp) + INTERVAL {ttl_days} DAY\n\
-         SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}, \
+         SETTINGS {}, \
          min_bytes_for_wide_part = {WIDE_PART_BYTES_MIN}",
-        columns.join(",\n")
+        site.everywhere("flows"),
+        columns.join(",\n"),
+        site.engine("MergeTree"),
+        site.deduplication()
     )
 }
 

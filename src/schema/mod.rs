@@ -10,6 +10,7 @@ mod flows;
 mod repair;
 mod rollups;
 mod samples;
+mod site;
 mod tenants;
 mod version;
 
@@ -20,11 +21,8 @@ pub use ensure::{SchemaError, check, ensure};
 pub use flows::create_table_sql;
 pub use repair::{Repair, Repaired};
 pub use rollups::Rollup;
+use site::Site;
 pub use tenants::{Access, Tenant, is_tenant_name};
-
-/// Tokens that the server remembers for a table, of all collectors that write to it: at one batch a
-/// second each, ten collectors can send the last 16 minutes' batches again without doubling.
-const DEDUPLICATION_WINDOW: usize = 10_000;
 
 /// The rollups of the configuration.
 #[must_use]
@@ -40,25 +38,25 @@ pub fn statements(config: &ClickHouseConfig) -> Vec<String> {
 
 /// Those of the tables that tidegate writes to.
 fn table_statements(config: &ClickHouseConfig) -> Vec<String> {
-    let database = &config.database;
-    vec![
-        format!("CREATE DATABASE IF NOT EXISTS `{database}`"),
-        create_table_sql(database, config.schema.ttl_days),
-        dead_letters::create_table_sql(database),
-    ]
+    let site = Site::of(config);
+    let tables = [
+        format!("CREATE DATABASE IF NOT EXISTS `{}`{}", site.database, site.on_cluster()),
+        flows::create_sql(site, config.schema.ttl_days),
+        dead_letters::create_sql(site),
+    ];
+    tables
+        .into_iter()
+        .chain(["flows", "flows_dead_letter"].map(|it| site.distributed(it)).into_iter().flatten())
+        .collect()
 }
 
 /// Those of what follows from `flows`.
 fn rollup_statements(config: &ClickHouseConfig) -> Vec<String> {
-    let (database, ttl_days) = (&config.database, config.schema.rollup_ttl_days);
+    let (site, ttl_days) = (Site::of(config), config.schema.rollup_ttl_days);
     let of_rollup = |rollup: Rollup| {
-        [rollup.create_table_sql(database, ttl_days), rollup.create_view_sql(database)]
+        let own = [rollup.create_table_sql(site, ttl_days), rollup.create_view_sql(site)];
+        own.into_iter().chain(site.distributed(&rollup.table))
     };
-    let view = samples::create_view_sql(database);
+    let view = samples::create_view_sql(site);
     rollups(config).into_iter().flat_map(of_rollup).chain([view]).collect()
-}
-
-/// A table or view of a database, quoted.
-fn quoted(database: &str, name: &str) -> String {
-    format!("`{database}`.`{name}`")
 }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::clickhouse::{ClickHouseError, Connection};
 use crate::config::ClickHouseConfig;
 
-use super::{Rollup, quoted};
+use super::Rollup;
+use super::site::Site;
 
 /// A statement may read all flows of a day.
 const PATIENCE: Duration = Duration::from_secs(3_600);
@@ -25,7 +26,7 @@ const HELD: i64 = i64::MAX;
 #[derive(Debug)]
 pub struct Repair<'a> {
     connection: &'a Connection,
-    database: &'a str,
+    site: Site<'a>,
     rollup: &'a Rollup,
     ttl_days: usize,
     rollup_ttl_days: usize,
@@ -56,7 +57,7 @@ impl<'a> Repair<'a> {
     ) -> Self {
         Self {
             connection,
-            database: &config.database,
+            site: Site::of(config),
             rollup,
             ttl_days: config.schema.ttl_days,
             rollup_ttl_days: config.schema.rollup_ttl_days,
@@ -71,9 +72,13 @@ impl<'a> Repair<'a> {
     ///
     /// ClickHouse refused or does not answer. The rollup is as it was then, and inserts are not held.
     pub fn run(mut self) -> Result<Repaired, ClickHouseError> {
+        if self.site.cluster.is_some() {
+            let why = "rollups of a cluster cannot be repaired: inserts would have to be held on all servers";
+            return Err(ClickHouseError::Unusable(why.to_owned()));
+        }
         self.drop_leftovers()?;
         let made_anew = Rollup { table: self.new_table(), ..self.rollup.clone() };
-        self.execute(&made_anew.create_table_sql(self.database, self.rollup_ttl_days))?;
+        self.execute(&made_anew.create_table_sql(self.site, self.rollup_ttl_days))?;
         self.execute(&format!(
             "CREATE TABLE {} AS {}",
             self.quoted(&self.snapshot()),
@@ -89,7 +94,7 @@ impl<'a> Repair<'a> {
                     repair.quoted("flows")
                 ))?;
             }
-            repair.execute(&made_anew.create_view_sql(repair.database))
+            repair.execute(&made_anew.create_view_sql(repair.site))
         })?;
         let mut repaired = self.fill()?;
         repaired.days = days.len();
@@ -104,7 +109,7 @@ impl<'a> Repair<'a> {
             } else {
                 repair.execute(&format!("RENAME TABLE {new} TO {old}"))?;
             }
-            repair.execute(&repair.rollup.create_view_sql(repair.database))
+            repair.execute(&repair.rollup.create_view_sql(repair.site))
         })?;
         self.drop_leftovers()?;
         repaired.statements = self.statements;
@@ -116,7 +121,7 @@ impl<'a> Repair<'a> {
         let is_held = self.query(&format!(
             "SELECT count() FROM system.tables WHERE database = '{}' AND name = 'flows' \
              AND position(engine_full, 'max_avg_part_size_for_too_many_parts = {HELD}') > 0",
-            self.database
+            self.site.database
         ))?;
         if is_held.trim() != "0" {
             self.release()?;
@@ -133,7 +138,7 @@ impl<'a> Repair<'a> {
         let (new, snapshot) = (self.quoted(&self.new_table()), self.snapshot());
         let first_day = self.first_day()?;
         for day in self.days()?.into_iter().filter(|day| first_day.as_ref() <= Some(day)) {
-            let select = self.rollup.select_sql(self.database, &snapshot);
+            let select = self.rollup.select_sql(self.site, &snapshot);
             let of_day = format!("WHERE toDate(f.timestamp) = '{day}'\nGROUP BY");
             let select = select.replacen("GROUP BY", &of_day, 1);
             let columns = self.columns().join(", ");
@@ -189,7 +194,7 @@ impl<'a> Repair<'a> {
         let partitions = self.query(&format!(
             "SELECT DISTINCT partition_id FROM system.parts \
              WHERE database = '{}' AND table = 'flows' AND active ORDER BY partition_id",
-            self.database
+            self.site.database
         ))?;
         Ok(partitions.lines().map(ToOwned::to_owned).collect())
     }
@@ -223,7 +228,7 @@ impl<'a> Repair<'a> {
             let inserts = self.query(&format!(
                 "SELECT count() FROM system.processes WHERE query_kind = 'Insert' \
                  AND position(query, '`{}`.flows ') > 0",
-                self.database
+                self.site.database
             ))?;
             if inserts.trim() == "0" {
                 return Ok(());
@@ -254,7 +259,7 @@ impl<'a> Repair<'a> {
     }
 
     fn quoted(&self, name: &str) -> String {
-        quoted(self.database, name)
+        self.site.quoted(name)
     }
 
     fn query(&self, sql: &str) -> Result<String, ClickHouseError> {

@@ -6,7 +6,7 @@
 use crate::config::RollupConfig;
 use crate::flow::COLUMNS;
 
-use super::{DEDUPLICATION_WINDOW, quoted};
+use super::site::Site;
 
 /// Dimensions that every rollup begins with, beside the minute.
 const COMMON: [&str; 3] = ["tenant", "organisation", "zone"];
@@ -71,38 +71,37 @@ impl Rollup {
     }
 
     /// The statement that creates its table, which keeps rows for so many days.
-    #[must_use]
-    pub fn create_table_sql(&self, database: &str, ttl_days: usize) -> String {
+    pub(super) fn create_table_sql(&self, site: Site<'_>, ttl_days: usize) -> String {
         let columns: Vec<_> =
             self.columns().iter().map(|(name, kind)| format!("    `{name}` {kind}")).collect();
         format!(
             "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\n\
-             ENGINE = SummingMergeTree\n\
+             ENGINE = {}\n\
              PARTITION BY toYYYYMM(timestamp)\n\
              ORDER BY ({})\n\
              TTL timestamp + INTERVAL {ttl_days} DAY\n\
-             SETTINGS non_replicated_deduplication_window = {DEDUPLICATION_WINDOW}",
-            quoted(database, &self.table),
+             SETTINGS {}",
+            site.everywhere(&self.table),
             columns.join(",\n"),
-            self.sorting_key()
+            site.engine("SummingMergeTree"),
+            self.sorting_key(),
+            site.deduplication()
         )
     }
 
     /// The statement that creates its view. It works with the rights of who creates it, so who may insert flows
     /// needs none on the rollup. `SQL SECURITY NONE` would need none at all, but a grant of its own to create it.
-    #[must_use]
-    pub fn create_view_sql(&self, database: &str) -> String {
+    pub(super) fn create_view_sql(&self, site: Site<'_>) -> String {
         format!(
             "CREATE MATERIALIZED VIEW IF NOT EXISTS {} TO {}\nDEFINER = CURRENT_USER SQL SECURITY DEFINER\nAS {}",
-            quoted(database, &self.view()),
-            quoted(database, &self.table),
-            self.select_sql(database, "flows")
+            site.everywhere(&self.view()),
+            site.quoted(&self.table),
+            self.select_sql(site, "flows")
         )
     }
 
     /// Its rows, from a table of flows.
-    #[must_use]
-    pub fn select_sql(&self, database: &str, flows: &str) -> String {
+    pub(super) fn select_sql(&self, site: Site<'_>, flows: &str) -> String {
         let dimensions: Vec<_> = self.keys().collect();
         let selected = dimensions.iter().map(|name| format!("f.{name} AS {name}"));
         let sums = SUMS.iter().map(|(name, value)| format!("sum({}) AS {name}", scaled(value)));
@@ -111,7 +110,7 @@ impl Rollup {
             "SELECT\n    toStartOfMinute(f.timestamp) AS timestamp,\n    {}\n\
              FROM {} AS f\nGROUP BY timestamp, {}",
             columns.join(",\n    "),
-            quoted(database, flows),
+            site.quoted(flows),
             dimensions.join(", ")
         )
     }

@@ -5,7 +5,7 @@
 
 use crate::flow::COLUMNS;
 
-use super::quoted;
+use super::site::Site;
 
 /// What is spread.
 const COUNTERS: [&str; 4] = ["bytes", "packets", "reverseBytes", "reversePackets"];
@@ -16,7 +16,7 @@ const DURATION_MAX_MS: u32 = 86_400_000;
 
 /// The statement that creates the view. It reads with the rights of who asks, so row policies hold.
 #[must_use]
-pub(super) fn create_view_sql(database: &str) -> String {
+pub(super) fn create_view_sql(site: Site<'_>) -> String {
     let of_flows = COLUMNS.iter().map(|spec| spec.name).filter(|name| *name != "timestamp");
     let of_flows = of_flows.map(|name| match COUNTERS.contains(&name) {
         true => format!("{} AS {name}", share(name)),
@@ -44,8 +44,8 @@ pub(super) fn create_view_sql(database: &str) -> String {
          multiIf(isSpread, ended, ended > 0, ended, toUnixTimestamp64Milli(flows.timestamp)) AS ends,\n            \
          if(isSpread, begun, ends) AS begins\n        \
          FROM {} AS flows\n    )\n) AS f",
-        quoted(database, "samples"),
-        quoted(database, "flows"),
+        site.everywhere("samples"),
+        site.quoted("flows"),
     )
 }
 

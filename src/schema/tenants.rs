@@ -6,7 +6,8 @@
 
 use crate::config::ClickHouseConfig;
 
-use super::{quoted, rollups};
+use super::rollups;
+use super::site::Site;
 
 /// A quota counts by the hour.
 const QUOTA_SECONDS: u32 = 3_600;
@@ -86,6 +87,10 @@ impl Tenant {
         format!("tenant = '{name}' AND {column} = '{organisation}'")
     }
 
+    fn quoted(&self, table: &str) -> String {
+        Site { database: &self.database, cluster: None }.quoted(table)
+    }
+
     /// Tables with rows of tenants.
     fn tables(&self) -> Vec<&str> {
         let rollups = self.rollups.iter().map(String::as_str);
@@ -93,12 +98,12 @@ impl Tenant {
     }
 
     fn writer_grants(&self) -> Vec<String> {
-        let grant = |table| format!("INSERT ON {}", quoted(&self.database, table));
+        let grant = |table| format!("INSERT ON {}", self.quoted(table));
         ["flows", "flows_dead_letter"].map(grant).into()
     }
 
     fn reader_grants(&self) -> Vec<String> {
-        let grant = |table| format!("SELECT ON {}", quoted(&self.database, table));
+        let grant = |table| format!("SELECT ON {}", self.quoted(table));
         self.tables().into_iter().chain(["samples"]).map(grant).collect()
     }
 
@@ -111,7 +116,7 @@ impl Tenant {
             "ALTER TABLE {} ADD CONSTRAINT IF NOT EXISTS tenant_pinned \
              CHECK NOT startsWith(currentUser(), '{prefix}') \
              OR currentUser() = concat('{prefix}', tenant, '_', organisation)",
-            quoted(&self.database, "flows")
+            self.quoted("flows")
         )
     }
 
@@ -146,7 +151,7 @@ impl Tenant {
         statements.extend(self.tables().into_iter().map(|table| {
             format!(
                 "CREATE ROW POLICY IF NOT EXISTS `{reader}` ON {} FOR SELECT USING {} TO `{reader}`",
-                quoted(&self.database, table),
+                self.quoted(table),
                 self.filter(table)
             )
         }));
@@ -161,7 +166,7 @@ impl Tenant {
             .tables()
             .into_iter()
             .map(|table| {
-                let table = quoted(&self.database, table);
+                let table = self.quoted(table);
                 format!("DROP ROW POLICY IF EXISTS `{reader}` ON {table}")
             })
             .collect();
@@ -172,7 +177,7 @@ impl Tenant {
         if delete_data {
             statements.extend(self.tables().into_iter().map(|table| {
                 let filter = self.filter(table);
-                format!("ALTER TABLE {} DELETE WHERE {filter}", quoted(&self.database, table))
+                format!("ALTER TABLE {} DELETE WHERE {filter}", self.quoted(table))
             }));
         }
         statements

@@ -2,7 +2,7 @@
 
 use crate::clickhouse::{ClickHouseError, Connection};
 
-use super::quoted;
+use super::site::Site;
 
 /// Of this program. It grows with every change of the schema, so that an older program leaves a newer one alone.
 pub(super) const VERSION: u32 = 2;
@@ -20,7 +20,7 @@ pub(super) fn read(connection: &Connection, database: &str) -> Result<u32, Click
 }
 
 /// Notes that the schema is of this version.
-pub(super) fn write(connection: &Connection, database: &str) -> Result<(), ClickHouseError> {
-    let table = quoted(database, "flows");
+pub(super) fn write(connection: &Connection, site: Site<'_>) -> Result<(), ClickHouseError> {
+    let table = site.everywhere("flows");
     connection.execute(&format!("ALTER TABLE {table} MODIFY COMMENT '{COMMENT}{VERSION}'"))
 }
