@@ -21,14 +21,14 @@ const FLOWS: u64 = 10_000;
 
 fn generate(address: SocketAddr) {
     let spec = Spec { flows: Some(FLOWS), ..Spec::default() };
-    let pace = Pace { flows_per_second: 20_000, duration: None };
+    let pace = Pace { flows_per_second: 8_000, duration: None };
     traffic::run(&spec, address, pace, &AtomicBool::new(false), &Totals::default()).unwrap();
 }
 
 fn settings(spool: &Path) -> String {
     format!(
         "[clickhouse.schema]\nrollups = []\n\
-         [clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 5000\n\
+         [clickhouse.batch]\nmax-rows = 1000\nmax-latency = \"100ms\"\nqueue-capacity = 20000\n\
          [clickhouse.retry]\ndelay = \"20ms\"\n\
          [spool]\ndirectory = \"{}\"\nfsync = false\n",
         spool.display()

@@ -300,3 +300,71 @@ fn the_statements_for_a_cluster_are_those_of_clickhouse() {
     let lines: Vec<_> = text.lines().filter(|line| !is_column(line)).collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
+
+#[test]
+fn the_first_schema_is_upgraded_with_its_rows() {
+    let server = clickhouse();
+    server.query("CREATE DATABASE tidegate").unwrap();
+    let first = include_str!("fixtures/first-schema.sql");
+    let first = first.split_once('\n').unwrap().1;
+    first.split(";\n").filter(|sql| !sql.trim().is_empty()).for_each(|sql| {
+        server.query(sql).unwrap();
+    });
+    let old = "INSERT INTO tidegate.flows (timestamp, tenant, bytes, packets) \
+               SELECT now() - number % 7200, 'default', number, 1 FROM numbers(5000)";
+    server.query(old).unwrap();
+    server
+        .query("INSERT INTO tidegate.flows_dead_letter (tenant, failedAt, batchId) SELECT 'default', now(), 'old'")
+        .unwrap();
+    let app = start(&server.http_url(), "");
+    let sent = generate(&app, 2_000);
+    wait_until("all is stored", || app.view().ledger.books().stored == 2_000);
+    app.stop();
+    assert_eq!(drift(&server, ""), []);
+    let sums = "SELECT count(), sum(bytes) FROM tidegate.flows";
+    let wanted = [7_000, 5_000 * 4_999 / 2 + sent.bytes].map(|it| it.to_string());
+    assert_eq!(query_row(&server, sums), wanted);
+    // A rollup begins with the upgrade, and has what was before after a repair.
+    let rollup = "SELECT sum(flowCount), sum(bytes) FROM tidegate.flows_by_geo_asn_1m";
+    assert_eq!(query_row(&server, rollup)[0], "2000");
+    repair(&server, "geo_asn");
+    assert_eq!(query_row(&server, rollup), wanted);
+    let letter = "SELECT batchId, mayBeStored, replayToken FROM tidegate.flows_dead_letter";
+    assert_eq!(query_row(&server, letter), ["old", "0", ""]);
+    // Once more changes nothing.
+    apply(&server, "").unwrap();
+    assert_eq!(query_row(&server, rollup), wanted);
+}
+
+#[test]
+fn a_start_that_ended_anywhere_in_the_middle_is_mended_by_the_next() {
+    let server = clickhouse();
+    let statements_of = |more: &str| {
+        let config = config(&config_text(&server.http_url(), more)).clickhouse;
+        tidegate::schema::statements(&config)
+    };
+    let count = statements_of("").len();
+    for done in 0..count {
+        let more = format!("database = \"middle_{done}\"");
+        for statement in statements_of(&more).iter().take(done) {
+            server.query(statement).unwrap();
+        }
+        apply(&server, &more).unwrap();
+        assert_eq!(drift(&server, &more), [], "{done} of {count}");
+    }
+}
+
+#[test]
+fn a_changed_ttl_reaches_the_tables_that_are_there() {
+    let server = clickhouse();
+    apply(&server, "").unwrap();
+    apply(&server, "[clickhouse.schema]\nttl-days = 7\nrollup-ttl-days = 700").unwrap();
+    let ttl = |table: &str| {
+        let sql = format!(
+            "SELECT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') FROM system.tables \
+             WHERE database = 'tidegate' AND name = '{table}'"
+        );
+        query_row(&server, &sql).remove(0)
+    };
+    assert_eq!((ttl("flows"), ttl("flows_by_geo_asn_1m")), ("7".to_owned(), "700".to_owned()));
+}

@@ -10,7 +10,10 @@ use crate::flow::COLUMNS;
 
 use super::site::{DEDUPLICATION_WINDOW, Site};
 use super::version::{self, VERSION};
-use super::{Difference, dead_letters, differences, flows, rollup_statements, table_statements};
+use super::{
+    Difference, Rollup, dead_letters, differences, flows, rollup_statements, rollups,
+    table_statements,
+};
 
 /// Partitions that hold whole days. A batch is rows of one day, and an insert into several partitions is not
 /// repeated safely.
@@ -60,6 +63,7 @@ pub fn ensure(connection: &Connection, config: &ClickHouseConfig) -> Result<(), 
         for statement in rollup_statements(config) {
             connection.execute(&statement)?;
         }
+        keep_for(connection, config)?;
         // Last: what ended before is done again.
         if found < VERSION {
             version::write(connection, Site::of(config))?;
@@ -90,6 +94,29 @@ fn apply_tables(connection: &Connection, config: &ClickHouseConfig) -> Result<()
         let setting = site.deduplication();
         let table = site.quoted("flows");
         connection.execute(&format!("ALTER TABLE {table} MODIFY SETTING {setting}"))?;
+    }
+    Ok(())
+}
+
+/// Gives tables that are there the days of the configuration. Parts follow when they are merged.
+fn keep_for(connection: &Connection, config: &ClickHouseConfig) -> Result<(), ClickHouseError> {
+    let site = Site::of(config);
+    let of_flows = ("flows".to_owned(), "toDateTime(timestamp)", config.schema.ttl_days);
+    let of_rollup = |rollup: Rollup| (rollup.table, "timestamp", config.schema.rollup_ttl_days);
+    for (table, time, days) in
+        std::iter::once(of_flows).chain(rollups(config).into_iter().map(of_rollup))
+    {
+        let definition = property(connection, site.database, &table, "engine_full")?;
+        let is_other =
+            |definition: &String| !definition.contains(&format!("toIntervalDay({days})"));
+        if definition.as_ref().is_some_and(is_other) {
+            info!(table, days, "Rows are kept for another time from now on.");
+            connection.execute(&format!(
+                "ALTER TABLE {} MODIFY TTL {time} + INTERVAL {days} DAY \
+                 SETTINGS materialize_ttl_after_modify = 0",
+                site.everywhere(&table)
+            ))?;
+        }
     }
     Ok(())
 }
@@ -178,7 +205,7 @@ fn check_flows(
 
 /// What makes a repeated insert safe: how the table is partitioned, and that it remembers tokens.
 fn check_table(connection: &Connection, database: &str) -> Result<Vec<String>, ClickHouseError> {
-    let partition_key = property(connection, database, "partition_key")?;
+    let partition_key = property(connection, database, "flows", "partition_key")?;
     let mut differences = Vec::new();
     if let Some(key) = partition_key.filter(|key| !PARTITION_KEYS.contains(&key.as_str())) {
         differences.push(format!("partition key is {key}, must be {}", PARTITION_KEYS[0]));
@@ -197,7 +224,7 @@ fn deduplication_window(
     connection: &Connection,
     database: &str,
 ) -> Result<Option<usize>, ClickHouseError> {
-    let definition = property(connection, database, "engine_full")?;
+    let definition = property(connection, database, "flows", "engine_full")?;
     Ok(definition.filter(|definition| !definition.starts_with("Replicated")).map(|definition| {
         let behind = definition.split_once("non_replicated_deduplication_window = ");
         let digits = behind.and_then(|(_, rest)| rest.split([',', ' ']).next());
@@ -205,14 +232,15 @@ fn deduplication_window(
     }))
 }
 
-/// A column of `system.tables` for `flows`, if it is a table of the MergeTree family that can be seen.
+/// A column of `system.tables` for a table, if it is of the MergeTree family and can be seen.
 fn property(
     connection: &Connection,
     database: &str,
+    table: &str,
     column: &str,
 ) -> Result<Option<String>, ClickHouseError> {
     let answer = connection.query(&format!(
-        "SELECT {column} FROM system.tables WHERE database = '{database}' AND name = 'flows' \
+        "SELECT {column} FROM system.tables WHERE database = '{database}' AND name = '{table}' \
          AND endsWith(engine, 'MergeTree')"
     ))?;
     Ok(answer.lines().next().map(ToOwned::to_owned))
