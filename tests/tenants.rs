@@ -161,6 +161,48 @@ fn a_tenant_writes_and_sees_its_own_rows_only() {
 }
 
 #[test]
+fn a_tenant_may_have_a_ttl_of_its_own() {
+    let server = clickhouse();
+    let owner = config(&config_text(&server.http_url(), "")).clickhouse;
+    ensure(&Connection::new(&owner).unwrap(), &owner).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.toml");
+    std::fs::write(&file, config_text(&server.http_url(), "")).unwrap();
+    let statements = |tenant: &str, days: &str| -> Vec<String> {
+        let file = file.to_str().unwrap();
+        let onboard = ["tenant", "onboard", "--tenant", tenant, "--ttl-days", days, "-c", file];
+        let printed = String::from_utf8(tidegate(&onboard).stdout).unwrap();
+        let is_ttl = |line: &&str| line.contains("MODIFY TTL");
+        printed.lines().filter(is_ttl).map(|it| it.trim_end_matches(';').to_owned()).collect()
+    };
+    for (tenant, days) in [("north", "9"), ("south", "5"), ("north", "7")] {
+        let all = statements(tenant, days);
+        assert_eq!(all.len(), 5, "flows and rollups");
+        all.iter().for_each(|statement| drop(server.query(statement).unwrap()));
+        assert_eq!(statements(tenant, days), Vec::<String>::new(), "it is so already");
+    }
+    for (tenant, age) in [("north", 8), ("north", 6), ("south", 6), ("other", 8)] {
+        let sql = format!(
+            "INSERT INTO tidegate.flows (timestamp, tenant, organisation, bytes) \
+             VALUES (now() - INTERVAL {age} DAY, '{tenant}', 'default', 1)"
+        );
+        server.query(&sql).unwrap();
+    }
+    server.query("OPTIMIZE TABLE tidegate.flows FINAL").unwrap();
+    let left = "SELECT arrayStringConcat(arraySort(groupArray(tenant)), ' ') FROM tidegate.flows";
+    assert_eq!(server.query(left).unwrap().trim(), "north other");
+    ensure(&Connection::new(&owner).unwrap(), &owner).unwrap();
+    assert_eq!(statements("north", "7"), Vec::<String>::new(), "a start changes nothing");
+    let other = config_text(&server.http_url(), "[clickhouse.schema]\nttl-days = 20");
+    let other = config(&other).clickhouse;
+    ensure(&Connection::new(&other).unwrap(), &other).unwrap();
+    assert_eq!(statements("north", "7"), Vec::<String>::new(), "nor does another TTL of all");
+    let of_all = "SELECT position(engine_full, 'toIntervalDay(20)') > 0 FROM system.tables \
+                  WHERE database = 'tidegate' AND name = 'flows'";
+    assert_eq!(query_number(&server, of_all), 1);
+}
+
+#[test]
 fn the_statements_are_those_of_clickhouse_and_hold_no_password() {
     let (_folder, file) = config_file("[clickhouse.rollups.own]\ndimensions = [\"nextHop\"]");
     let run = |action: &[&str]| {

@@ -40,6 +40,9 @@ enum Action {
         /// Bytes that it may insert in an hour, such as 50GiB
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         quota: Option<u64>,
+        /// Days that its flows and rollups are kept, if fewer than those of all
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        ttl_days: Option<u16>,
         /// Password of the writer, or env:NAME, file:PATH; by default one is made and shown
         #[arg(long, value_name = "SECRET", value_parser = parse_secret)]
         writer_password: Option<Secret>,
@@ -89,12 +92,17 @@ impl Args {
         };
         let (tenant, apply) = (Tenant::new(&of.tenant, &of.organisation, &clickhouse), of.apply);
         match self.action {
-            Action::Onboard { quota, writer_password, reader_password, format, .. } => {
+            Action::Onboard {
+                quota, ttl_days, writer_password, reader_password, format, ..
+            } => {
                 ensure!(
                     !(apply && format == Format::UsersXml),
                     "users.xml is a file of the server: it can be printed, not applied"
                 );
                 let passwords = [writer_password, reader_password];
+                if let Some(days) = ttl_days {
+                    execute(&clickhouse, &ttl_statements(&clickhouse, &tenant, days)?, apply)?;
+                }
                 onboard(&clickhouse, &tenant, passwords, quota, format, apply)
             }
             Action::Offboard { delete_data, .. } => {
@@ -140,6 +148,16 @@ fn onboard(
     // Not among the statements, which end up in files.
     write!(stderr().lock(), "{made}")?;
     Ok(exit_code)
+}
+
+/// What gives a tenant days of its own, by the TTLs that the tables have now.
+fn ttl_statements(config: &ClickHouseConfig, tenant: &Tenant, days: u16) -> Result<Vec<String>> {
+    let ttls = Connection::new(config)?.query_as(&tenant.ttl_query(), "TSVRaw", PATIENCE)?;
+    let statement = |line: &str| {
+        let (table, ttl) = line.split_once('\t')?;
+        tenant.ttl_statement(table, ttl, days.into())
+    };
+    Ok(ttls.lines().filter_map(statement).collect())
 }
 
 /// Runs statements, or prints them.

@@ -103,20 +103,24 @@ fn keep_for(connection: &Connection, config: &ClickHouseConfig) -> Result<(), Cl
     let site = Site::of(config);
     let of_flows = ("flows".to_owned(), "toDateTime(timestamp)", config.schema.ttl_days);
     let of_rollup = |rollup: Rollup| (rollup.table, "timestamp", config.schema.rollup_ttl_days);
-    for (table, time, days) in
-        std::iter::once(of_flows).chain(rollups(config).into_iter().map(of_rollup))
-    {
-        let definition = property(connection, site.database, &table, "engine_full")?;
-        let is_other =
-            |definition: &String| !definition.contains(&format!("toIntervalDay({days})"));
-        if definition.as_ref().is_some_and(is_other) {
-            info!(table, days, "Rows are kept for another time from now on.");
-            connection.execute(&format!(
-                "ALTER TABLE {} MODIFY TTL {time} + INTERVAL {days} DAY \
-                 SETTINGS materialize_ttl_after_modify = 0",
-                site.everywhere(&table)
-            ))?;
+    let all = std::iter::once(of_flows).chain(rollups(config).into_iter().map(of_rollup));
+    for (table, time, days) in all {
+        let ttl = "extract(engine_full, ' TTL (.*?) SETTINGS ')";
+        let Some(ttl) = property(connection, site.database, &table, ttl)? else { continue };
+        // Those of tenants have a condition.
+        let (of_tenants, of_all): (Vec<_>, Vec<_>) =
+            ttl.split(", ").partition(|part| part.contains(" WHERE "));
+        if of_all.iter().any(|part| part.contains(&format!("toIntervalDay({days})"))) {
+            continue;
         }
+        info!(table, days, "Rows are kept for another time from now on.");
+        let of_tenants: String = of_tenants.iter().map(|part| format!(", {part}")).collect();
+        connection.execute(&format!(
+            "ALTER TABLE {} MODIFY TTL {time} + INTERVAL {days} DAY{} \
+             SETTINGS materialize_ttl_after_modify = 0",
+            site.everywhere(&table),
+            of_tenants.replace("\\'", "'")
+        ))?;
     }
     Ok(())
 }

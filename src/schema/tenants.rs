@@ -158,6 +158,36 @@ impl Tenant {
         statements
     }
 
+    /// The query for the table and TTL of everything that has a TTL of its own for the tenant.
+    #[must_use]
+    pub fn ttl_query(&self) -> String {
+        format!(
+            "SELECT name, extract(engine_full, ' TTL (.*?) SETTINGS ') FROM system.tables \
+             WHERE database = '{}' AND engine LIKE '%MergeTree' AND name != 'flows_dead_letter' \
+             AND (name = 'flows' OR startsWith(name, 'flows_by_')) ORDER BY name",
+            self.database
+        )
+    }
+
+    /// The statement that lets the rows of the tenant in a table go after so many days, beside the TTL that it has;
+    /// none if that is so.
+    #[must_use]
+    pub fn ttl_statement(&self, table: &str, ttl: &str, days: usize) -> Option<String> {
+        let Self { name, organisation, .. } = self;
+        let rows = format!("(tenant = '{name}') AND (organisation = '{organisation}')");
+        let own = format!("toDateTime(timestamp) + toIntervalDay({days}) WHERE {rows}");
+        if ttl.contains(&own) {
+            return None;
+        }
+        // One for the same tenant that is there makes way.
+        let kept: Vec<_> = ttl.split(", ").filter(|part| !part.ends_with(&rows)).collect();
+        let all = kept.into_iter().chain([own.as_str()]).collect::<Vec<_>>().join(", ");
+        let table = self.quoted(table);
+        Some(format!(
+            "ALTER TABLE {table} MODIFY TTL {all} SETTINGS materialize_ttl_after_modify = 0"
+        ))
+    }
+
     /// Everything that ends the tenant; its rows go with their TTL, or at once.
     #[must_use]
     pub fn offboard_statements(&self, delete_data: bool) -> Vec<String> {
