@@ -6,6 +6,7 @@ use tidegate::app::App;
 
 use crate::asker::Asker;
 use crate::books::{Books, Stored};
+use crate::common::proxy::Fault as Way;
 use crate::common::{target, wait_until};
 use crate::faults::{Fault, Trouble, Until};
 use crate::outcome::Outcome;
@@ -48,6 +49,7 @@ pub fn run(server: &Server, fault: &Fault, number: usize, expected: Outcome) -> 
     wait_until(&case, || is_long_enough(fault.until, &app, sent));
     let is_felt = scene.proxy.hurt() > 0 || Books::read(&app).retries > 0;
     assert!(is_felt || expected != Outcome::AllStored, "{case}: nothing happened");
+    check_way(fault.trouble, &scene, &case);
     scene.mend();
     sent += send(target(&app), AFTER, seed + 99);
     // What an operator had to mend is tried after a minute, or a restart.
@@ -101,6 +103,20 @@ fn is_long_enough(until: Until, app: &App, sent: Sums) -> bool {
         Until::TriedAgain(retries) => books.retries >= retries,
         Until::Settled => books.settled() == sent.0[0],
         Until::Ended => books.settled() == sent.0[0] && (books.spooled == 0 || books.retries >= 20),
+    }
+}
+
+/// A fault on the way is what its name says: ClickHouse has stored what was not answered, or nothing.
+fn check_way(trouble: Trouble, scene: &Scene<'_>, case: &str) {
+    let sql = format!("SELECT count() FROM {}.flows", scene.database);
+    let count = || scene.server.numbers::<1>(&sql)[0];
+    match trouble {
+        Trouble::Way(Way::ResetAfterBody) => {
+            assert!(count() > BEFORE, "{case}: nothing was stored without an answer");
+        }
+        Trouble::Way(Way::Slow(_)) | Trouble::Killed => {}
+        Trouble::Way(_) => assert_eq!(count(), BEFORE, "{case}: the fault let an insert through"),
+        _ => {}
     }
 }
 
