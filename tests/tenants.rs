@@ -138,6 +138,11 @@ fn a_tenant_writes_and_sees_its_own_rows_only() {
     let refused = ask(&server, "tidegate_writer_north_acme", "write", read).unwrap_err();
     assert!(refused.contains("code 497"), "{refused}");
 
+    // The pin is its name: it has no setting to change, and may not touch the table.
+    let lift = "ALTER TABLE tidegate.flows DROP CONSTRAINT tenant_pinned";
+    let refused = ask(&server, "tidegate_writer_north_acme", "write", lift).unwrap_err();
+    assert!(refused.contains("code 497"), "{refused}");
+
     for (tenant, flows) in [("north", 3_000), ("south", 2_000)] {
         let reader = format!("tidegate_reader_{tenant}_acme");
         for table in ALL {
