@@ -167,8 +167,9 @@ impl App {
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
         self.stop.store(true, Ordering::Relaxed);
-        // The other half is for the disk.
-        let patience_ends = if self.can_keep { start + self.grace_period / 2 } else { deadline };
+        // The rest is for the disk, or for threads to end.
+        let rest = self.grace_period / if self.can_keep { 2 } else { 20 };
+        let patience_ends = deadline - rest;
         let are_readers_done = || self.readers.iter().all(JoinHandle::is_finished);
         // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
         let is_drained = || {

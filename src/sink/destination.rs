@@ -199,6 +199,7 @@ impl ClickHouse {
         let error = match error {
             DeliveryError::Fatal(_) if is_start || self.endpoints.is_one() => return error,
             DeliveryError::Fatal(Fatal(reason)) => ClickHouseError::Unusable(reason),
+            DeliveryError::Try(ClickHouseError::Abandoned) => return error,
             DeliveryError::Try(error) if error.is_of_server() => error,
             DeliveryError::Try(error) => ClickHouseError::Unusable(error.to_string()),
         };
