@@ -92,7 +92,9 @@ fn hang(name: &str, more: &str) {
     collector.signal("TERM");
     let (_, log) = collector.wait();
     assert!(dropped > 0, "the hang was not long enough");
-    assert_eq!(stored_sums(&server).0, received - dropped, "{name}: {log}");
+    // Without an answer nobody knows: a batch that found the spool full then is counted as lost, and may be there.
+    let stored = stored_sums(&server).0;
+    assert!((received - dropped..=received).contains(&stored), "{name}: {stored}, {log}");
     assert!(memory < MEMORY_BYTES_MAX, "{name}: {memory}");
     assert!(slowest < ANSWER_MAX, "{name}: management waits for ClickHouse");
 }
