@@ -40,11 +40,15 @@ const ALL: [&str; 6] = [
     "flows_by_geo_asn_1m",
 ];
 
-/// The file that `tenant onboard` prints.
-fn users_xml(tenant: &str) -> String {
+/// A rollup that some sites have and others do not.
+const OWN: &str = "[clickhouse.rollups.own]\ndimensions = [\"nextHop\"]";
+
+/// The file that `tenant onboard` prints by a configuration with `more` in it.
+fn users_xml(tenant: &str, more: &str) -> String {
+    let (_folder, file) = config_file(more);
     let output = Command::new(TIDEGATE)
         .args(["tenant", "onboard", "--tenant", tenant, "--organisation", "acme", "--format"])
-        .args(["users-xml", "--quota", "1GiB", "-c", config_file("").1.to_str().unwrap()])
+        .args(["users-xml", "--quota", "1GiB", "-c", file.to_str().unwrap()])
         .args(["--writer-password", "env:WRITER", "--reader-password", "env:READER"])
         .env("WRITER", "write")
         .env("READER", "read")
@@ -71,20 +75,20 @@ fn within(files: &[String], element: &str) -> String {
     files.iter().map(part).collect()
 }
 
-fn server(folder: &std::path::Path) -> DevServer {
-    let files = ["north", "south"].map(users_xml);
-    // Those of all tenants are in each file.
-    let roles = within(&files[..1], "roles");
+/// A server with the users of files, whose owner has a configuration with `more` in it.
+fn server(folder: &std::path::Path, files: &[String], more: &str) -> DevServer {
+    // Those of all tenants are in each file, and the last one has the newest.
+    let roles = within(&files[files.len() - 1..], "roles");
     let text = SERVER
-        .replace("PROFILES", &within(&files, "profiles"))
-        .replace("QUOTAS", &within(&files, "quotas"))
+        .replace("PROFILES", &within(files, "profiles"))
+        .replace("QUOTAS", &within(files, "quotas"))
         .replace("ROLES", &roles)
-        .replace("USERS", &within(&files, "users"));
+        .replace("USERS", &within(files, "users"));
     let file = folder.join("config.xml");
     std::fs::write(&file, text).unwrap();
     let options = DevServerOptions { config_file: Some(file), ..DevServerOptions::default() };
     let server = clickhouse_with(&options);
-    let owner = config(&config_text(&server.http_url(), "")).clickhouse;
+    let owner = config(&config_text(&server.http_url(), more)).clickhouse;
     ensure(&Connection::new(&owner).unwrap(), &owner).unwrap();
     let pin = tidegate::schema::Tenant::new("any", "any", &owner).pin_statement();
     server.query(&pin).unwrap();
@@ -122,7 +126,8 @@ fn ask(server: &DevServer, user: &str, password: &str, sql: &str) -> Result<Stri
 #[test]
 fn a_tenant_writes_and_sees_its_own_rows_only() {
     let folder = tempfile::tempdir().unwrap();
-    let server = server(folder.path());
+    let files = ["north", "south"].map(|tenant| users_xml(tenant, ""));
+    let server = server(folder.path(), &files, "");
     for (tenant, flows) in [("north", 3_000), ("south", 2_000)] {
         let app = collector(&server, tenant, tenant);
         generate(&app, flows);
@@ -163,6 +168,21 @@ fn a_tenant_writes_and_sees_its_own_rows_only() {
         assert!(ask(&server, &reader, "read", write).is_err());
     }
     assert_eq!(query_number(&server, read), 5_000, "who is no tenant sees all");
+}
+
+#[test]
+fn a_rollup_that_came_after_a_tenant_shows_it_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // South was made after the rollup, north before it and not again since.
+    let server = server(folder.path(), &[users_xml("north", ""), users_xml("south", OWN)], OWN);
+    let app = collector(&server, "south", "south");
+    generate(&app, 1_000);
+    assert_eq!(app.stop().books.stored, 1_000);
+    let read = "SELECT sum(flowCount) FROM tidegate.flows_by_own_1m";
+    let seen = |tenant: &str| ask(&server, &format!("tidegate_reader_{tenant}_acme"), "read", read);
+    assert_eq!(seen("south"), Ok("1000".to_owned()));
+    let refused = seen("north").unwrap_err();
+    assert!(refused.contains("code 497"), "{refused}");
 }
 
 #[test]
@@ -209,7 +229,7 @@ fn a_tenant_may_have_a_ttl_of_its_own() {
 
 #[test]
 fn the_statements_are_those_of_clickhouse_and_hold_no_password() {
-    let (_folder, file) = config_file("[clickhouse.rollups.own]\ndimensions = [\"nextHop\"]");
+    let (_folder, file) = config_file(OWN);
     let run = |action: &[&str]| {
         let mut all = vec!["tenant"];
         all.extend(action);

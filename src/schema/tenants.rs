@@ -73,8 +73,10 @@ impl Tenant {
         format!("{}_{what}_{}_{}", self.database, self.name, self.organisation)
     }
 
-    fn role(&self, what: &str) -> String {
-        format!("{}_flow_{what}", self.database)
+    /// What all writers may do. Readers have no role: a grant that they share would show a new table to those who have
+    /// no row policy for it yet, and ClickHouse lets a user without one see all rows.
+    fn writer_role(&self) -> String {
+        format!("{}_flow_writer", self.database)
     }
 
     /// What its reader sees of a table.
@@ -125,11 +127,10 @@ impl Tenant {
     pub fn onboard_statements(&self, access: &Access) -> Vec<String> {
         let (writer, reader) = (self.writer(), self.reader());
         let mut statements = vec![self.pin_statement()];
-        for (what, grants) in [("writer", self.writer_grants()), ("reader", self.reader_grants())] {
-            let role = self.role(what);
-            statements.push(format!("CREATE ROLE IF NOT EXISTS `{role}`"));
-            statements.extend(grants.into_iter().map(|grant| format!("GRANT {grant} TO `{role}`")));
-        }
+        let role = self.writer_role();
+        statements.push(format!("CREATE ROLE IF NOT EXISTS `{role}`"));
+        let grants = self.writer_grants().into_iter();
+        statements.extend(grants.map(|grant| format!("GRANT {grant} TO `{role}`")));
         statements.push(format!(
             "CREATE USER IF NOT EXISTS `{writer}` IDENTIFIED WITH sha256_hash BY '{}'",
             access.writer_hash
@@ -139,9 +140,7 @@ impl Tenant {
              SETTINGS readonly = 2",
             access.reader_hash
         ));
-        for (user, what) in [(&writer, "writer"), (&reader, "reader")] {
-            statements.push(format!("GRANT `{}` TO `{user}`", self.role(what)));
-        }
+        statements.push(format!("GRANT `{role}` TO `{writer}`"));
         if let Some(bytes) = access.quota_bytes {
             statements.push(format!(
                 "CREATE QUOTA OR REPLACE `{writer}` FOR INTERVAL {QUOTA_SECONDS} SECOND \
@@ -155,6 +154,9 @@ impl Tenant {
                 self.filter(table)
             )
         }));
+        // After the policies, so that it sees no other rows if a statement between fails.
+        let grants = self.reader_grants().into_iter();
+        statements.extend(grants.map(|grant| format!("GRANT {grant} TO `{reader}`")));
         statements
     }
 
@@ -192,18 +194,15 @@ impl Tenant {
     #[must_use]
     pub fn offboard_statements(&self, delete_data: bool) -> Vec<String> {
         let (writer, reader) = (self.writer(), self.reader());
-        let mut statements: Vec<_> = self
-            .tables()
-            .into_iter()
-            .map(|table| {
-                let table = self.quoted(table);
-                format!("DROP ROW POLICY IF EXISTS `{reader}` ON {table}")
-            })
-            .collect();
-        statements.extend([
-            format!("DROP QUOTA IF EXISTS `{writer}`"),
+        // The users first: a reader without its policies would see all rows.
+        let mut statements = vec![
             format!("DROP USER IF EXISTS `{writer}`, `{reader}`"),
-        ]);
+            format!("DROP QUOTA IF EXISTS `{writer}`"),
+        ];
+        statements.extend(self.tables().into_iter().map(|table| {
+            let table = self.quoted(table);
+            format!("DROP ROW POLICY IF EXISTS `{reader}` ON {table}")
+        }));
         if delete_data {
             statements.extend(self.tables().into_iter().map(|table| {
                 let filter = self.filter(table);
@@ -229,24 +228,31 @@ impl Tenant {
             .into_iter()
             .map(|table| format!("<{table}><filter>{}</filter></{table}>", self.filter(table)))
             .collect();
-        let database = &self.database;
+        let (database, role) = (&self.database, self.writer_role());
         let lines = [
             "<clickhouse>".to_owned(),
             format!(" <profiles><{reader}><readonly>2</readonly></{reader}></profiles>"),
             format!(" <quotas><{writer}>{quota}</{writer}></quotas>"),
             format!(
-                " <roles>\n{}{} </roles>\n <users>",
-                xml_role(&self.role("writer"), &self.writer_grants()),
-                xml_role(&self.role("reader"), &self.reader_grants())
+                " <roles>\n  <{role}>{}</{role}>\n </roles>\n <users>",
+                xml_grants(&self.writer_grants())
             ),
-            xml_user(&writer, &access.writer_hash, "default", &writer, &self.role("writer"), ""),
+            xml_user(
+                &writer,
+                &access.writer_hash,
+                "default",
+                &writer,
+                &xml_grants(&[format!("`{role}`")]),
+            ),
             xml_user(
                 &reader,
                 &access.reader_hash,
                 &reader,
                 "default",
-                &self.role("reader"),
-                &format!("<databases><{database}>{filters}</{database}></databases>"),
+                &format!(
+                    "{}<databases><{database}>{filters}</{database}></databases>",
+                    xml_grants(&self.reader_grants())
+                ),
             ),
             " </users>\n</clickhouse>".to_owned(),
         ];
@@ -254,16 +260,16 @@ impl Tenant {
     }
 }
 
-fn xml_role(name: &str, grants: &[String]) -> String {
+fn xml_grants(grants: &[String]) -> String {
     let queries: String =
-        grants.iter().map(|grant| format!("   <query>GRANT {grant}</query>\n")).collect();
-    format!("  <{name}><grants>\n{queries}  </grants></{name}>\n")
+        grants.iter().map(|grant| format!("    <query>GRANT {grant}</query>\n")).collect();
+    format!("<grants>\n{queries}   </grants>")
 }
 
-fn xml_user(name: &str, hash: &str, profile: &str, quota: &str, role: &str, more: &str) -> String {
+fn xml_user(name: &str, hash: &str, profile: &str, quota: &str, rights: &str) -> String {
     format!(
         "  <{name}>\n   <password_sha256_hex>{hash}</password_sha256_hex>\n   \
          <networks><ip>::/0</ip></networks><profile>{profile}</profile><quota>{quota}</quota>\n   \
-         <grants><query>GRANT `{role}`</query></grants>{more}\n  </{name}>"
+         {rights}\n  </{name}>"
     )
 }
