@@ -228,6 +228,21 @@ fn a_tenant_may_have_a_ttl_of_its_own() {
 }
 
 #[test]
+fn a_password_is_shown_though_a_statement_fails() {
+    let server = clickhouse();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.toml");
+    std::fs::write(&file, config_text(&server.http_url(), "")).unwrap();
+    let onboard = ["tenant", "onboard", "--tenant", "north", "--apply", "-c"];
+    let output = tidegate(&[&onboard[..], &[file.to_str().unwrap()]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("the statement that failed"), "{said}");
+    for user in ["writer", "reader"] {
+        assert!(said.contains(&format!("password of tidegate_{user}_north_default: ")), "{said}");
+    }
+}
+
+#[test]
 fn the_statements_are_those_of_clickhouse_and_hold_no_password() {
     let (_folder, file) = config_file(OWN);
     let run = |action: &[&str]| {

@@ -136,18 +136,17 @@ fn onboard(
     }
     let [writer_hash, reader_hash] = <[String; 2]>::try_from(hashes).unwrap_or_default();
     let access = Access { writer_hash, reader_hash, quota_bytes };
-    let exit_code = match format {
-        Format::Sql => execute(config, &tenant.onboard_statements(&access), apply)?,
+    // Not among the statements, which end up in files. Before they run: a user may be made and a later statement fail.
+    write!(stderr().lock(), "{made}")?;
+    match format {
+        Format::Sql => execute(config, &tenant.onboard_statements(&access), apply),
         Format::UsersXml => {
             write!(stdout().lock(), "{}", tenant.users_xml(&access))?;
             let pin = tenant.pin_statement();
             writeln!(stderr().lock(), "And once in the database, for all tenants:\n{pin};")?;
-            ExitCode::SUCCESS
+            Ok(ExitCode::SUCCESS)
         }
-    };
-    // Not among the statements, which end up in files.
-    write!(stderr().lock(), "{made}")?;
-    Ok(exit_code)
+    }
 }
 
 /// What gives a tenant days of its own, by the TTLs that the tables have now.
