@@ -105,6 +105,39 @@ fn the_buckets_of_any_flows_add_up_to_their_counters() {
 }
 
 #[test]
+fn the_longest_flow_in_the_shortest_buckets_has_one_for_each_second() {
+    let server = server();
+    insert(&server, "a day", -86_400_000, 0, u64::MAX);
+    insert(&server, "a day of little", -86_400_000, 0, 1);
+    let sums = |tenant: &str| {
+        let sql = format!(
+            "SELECT count(), uniqExact(timestamp), dateDiff('second', min(timestamp), max(timestamp)), \
+             max(bytes) - min(bytes), sum(bytes), sum(flowCount) FROM tidegate.samples(ival = 1) WHERE tenant = '{tenant}'"
+        );
+        query_row(&server, &sql).join(" ")
+    };
+    assert_eq!(sums("a day"), format!("86400 86400 86399 1 {} 1", u64::MAX));
+    assert_eq!(sums("a day of little"), "86400 86400 86399 1 1 1");
+    // One byte over 100 buckets is where it is complete: in the last.
+    insert(&server, "a hundred", 0, 6_000_000, 1);
+    let expected: Vec<_> = (0..100).map(|at| format!("{}:{}", at * 60, at / 99)).collect();
+    assert_eq!(buckets(&server, "a hundred", 60), expected.join(" "));
+}
+
+#[test]
+fn long_flows_in_short_buckets_need_little_memory() {
+    let server = server();
+    server
+        .query(
+            "INSERT INTO tidegate.flows (timestamp, deltaSwitched, lastSwitched, bytes) \
+             SELECT '2026-12-01 12:00:00', '2026-12-01 11:00:00', '2026-12-01 12:00:00', 1000 FROM numbers(65000)",
+        )
+        .unwrap();
+    let sql = "SELECT count(), sum(bytes) FROM tidegate.samples(ival = 10) SETTINGS max_memory_usage = 400000000";
+    assert_eq!(query_row(&server, sql), [(65_000 * 360).to_string(), 65_000_000.to_string()]);
+}
+
+#[test]
 fn a_bound_on_the_time_of_the_export_prunes_partitions() {
     let server = server();
     for day in 1..=9 {
