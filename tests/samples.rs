@@ -28,6 +28,16 @@ fn insert(server: &DevServer, tenant: &str, begun: i64, ended: i64, bytes: u64) 
     server.query(&sql).unwrap();
 }
 
+/// Half of the flows are within a bucket or two, half long; a part ends before it begins. 100,000 of any size.
+const ANY_FLOWS: &str = "\
+INSERT INTO tidegate.flows (timestamp, exporterAddr, deltaSwitched, lastSwitched, bytes, packets, reverseBytes, \
+    reversePackets, samplingInterval) \
+WITH toDateTime64('2026-12-01 12:00:00', 3, 'UTC') + number % 1000 AS exported, \
+    exported - toIntervalMillisecond(rand(1) % 400000) AS begun, if(number % 2, 5000, 400000) AS longest \
+SELECT exported, toString(number), begun, begun + toIntervalMillisecond(rand(2) % longest) - toIntervalSecond(number % 50 = 0), \
+    bitShiftRight(rand64(3), rand(4) % 64), rand(5) % 1000, rand64(6), bitShiftRight(rand64(8), rand(9) % 64), rand(7) % 3 \
+FROM numbers(100000)";
+
 /// Buckets of a tenant as seconds:bytes, seconds after 10:00:00.
 fn buckets(server: &DevServer, tenant: &str, ival: u32) -> String {
     let sql = format!(
@@ -47,7 +57,13 @@ fn a_flow_is_spread_over_its_buckets_in_proportion() {
         ("zero length", 61_000, 61_000, 9, 60, "60:9"),
         ("reversed", 90_000, 61_000, 9, 60, "60:9"),
         ("one byte", 0, 4_000, 1, 1, "0:0 1:0 2:0 3:1"),
-        ("a year", -31_536_000_000, 5_000, 9, 60, "0:9"),
+        ("a moment over a day", -86_395_001, 5_000, 9, 60, "0:9"),
+        ("ten years", -315_360_000_000, 5_000, 9, 60, "0:9"),
+        ("five minutes at edges", -300_000, 300_000, 5, 300, "-300:2 0:3"),
+        ("a moment over an edge", 59_999, 60_001, 2, 60, "0:1 60:1"),
+        ("up to an edge", 59_999, 60_000, 2, 60, "0:2"),
+        ("begun in 1970", -1_796_119_200_000, 61_000, 9, 60, "60:9"),
+        ("half of all bits", 0, 2_000, 1 << 63, 1, "0:4611686018427387904 1:4611686018427387904"),
         ("unequal", 500, 2_000, 3, 1, "0:1 1:2"),
         (
             "an hour",
@@ -74,30 +90,26 @@ fn a_flow_is_spread_over_its_buckets_in_proportion() {
 #[test]
 fn the_buckets_of_any_flows_add_up_to_their_counters() {
     let server = server();
-    server
-        .query(
-            "INSERT INTO tidegate.flows (timestamp, exporterAddr, deltaSwitched, lastSwitched, bytes, packets, reverseBytes, samplingInterval) \
-             WITH toDateTime64('2026-12-01 12:00:00', 3, 'UTC') + number % 1000 AS exported, \
-             exported - toInt64(rand(1) % 400) AS begun \
-             SELECT exported, toString(number), begun, begun + toInt64(rand(2) % 400) - 50, \
-             bitShiftRight(rand64(3), rand(4) % 60), rand(5) % 1000, rand64(6), rand(7) % 3 \
-             FROM numbers(50000)",
-        )
-        .unwrap();
-    let sums = "count(DISTINCT exporterAddr), sum(toUInt128(bytes)), sum(toUInt128(packets)), sum(toUInt128(reverseBytes))";
+    server.query(ANY_FLOWS).unwrap();
+    let sums = "count(DISTINCT exporterAddr), sum(toUInt128(bytes)), sum(toUInt128(packets)), sum(toUInt128(reverseBytes)), sum(toUInt128(reversePackets))";
     let of_flows = query_row(&server, &format!("SELECT {sums}, count() FROM tidegate.flows"));
     for ival in [1, 7, 60, 3_600] {
         let view = format!("tidegate.samples(ival = {ival})");
         let of_view = query_row(&server, &format!("SELECT {sums}, sum(flowCount) FROM {view}"));
         assert_eq!(of_view, of_flows, "{ival}");
+        // A share that is negative would be a very large one.
         let unequal = format!(
-            "SELECT count() FROM (SELECT exporterAddr, sum(bytes) AS b, sum(packets) AS p FROM {view} GROUP BY exporterAddr) AS s \
-             INNER JOIN tidegate.flows AS f USING exporterAddr WHERE s.b != f.bytes OR s.p != f.packets"
+            "SELECT count() FROM (SELECT exporterAddr, sum(bytes) AS b, sum(packets) AS p, sum(reverseBytes) AS rb, \
+             sum(reversePackets) AS rp, max(bytes) AS most, sum(flowCount) AS n, argMin(flowCount, timestamp) AS first, \
+             count() != uniqExact(timestamp) AS twice \
+             FROM {view} GROUP BY exporterAddr) AS s INNER JOIN tidegate.flows AS f USING exporterAddr \
+             WHERE (b, p, rb, rp) != (f.bytes, f.packets, f.reverseBytes, f.reversePackets) OR most > f.bytes \
+             OR (n, first) != (1, 1) OR twice"
         );
         assert_eq!(query_number(&server, &unequal), 0, "{ival}");
         let outside = format!(
             "SELECT count() FROM {view} WHERE lastSwitched > deltaSwitched AND \
-             (toUnixTimestamp(timestamp) * 1000 > toUnixTimestamp64Milli(lastSwitched) \
+             (toUnixTimestamp(timestamp) * 1000 >= toUnixTimestamp64Milli(lastSwitched) \
              OR (toUnixTimestamp(timestamp) + {ival}) * 1000 <= toUnixTimestamp64Milli(deltaSwitched))"
         );
         assert_eq!(query_number(&server, &outside), 0, "{ival}");
