@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::clickhouse::Connection;
 use crate::config::{ClickHouseConfig, Config, Secret, parse_bytes};
-use crate::schema::{Access, Tenant, is_tenant_name};
+use crate::schema::{Access, Tenant, is_tenant_name, ttls};
 
 use super::ConfigFile;
 
@@ -151,12 +151,9 @@ fn onboard(
 
 /// What gives a tenant days of its own, by the TTLs that the tables have now.
 fn ttl_statements(config: &ClickHouseConfig, tenant: &Tenant, days: u16) -> Result<Vec<String>> {
-    let ttls = Connection::new(config)?.query_as(&tenant.ttl_query(), "TSVRaw", PATIENCE)?;
-    let statement = |line: &str| {
-        let (table, ttl) = line.split_once('\t')?;
-        tenant.ttl_statement(table, ttl, days.into())
-    };
-    Ok(ttls.lines().filter_map(statement).collect())
+    let ttls = ttls(&Connection::new(config)?, &config.database)?;
+    let statement = |(table, ttl): &(String, String)| tenant.ttl_statement(table, ttl, days.into());
+    Ok(ttls.iter().filter_map(statement).collect())
 }
 
 /// Runs statements, or prints them.

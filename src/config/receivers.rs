@@ -7,6 +7,7 @@ use crate::decode::Protocol;
 
 use super::section::Section;
 use super::sections::OnRowError;
+use super::values::is_short_name;
 
 /// `[receivers.NAME]`: one listening address.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +93,7 @@ pub(super) fn read(section: Section<'_>, is_batched: bool) -> Vec<ReceiverConfig
             let text = format!("{} is taken by the receiver {}", receiver.listen, other.name);
             section.mistake(&receiver.name, text);
         }
-        if !is_receiver_name(&receiver.name) {
+        if !is_short_name(&receiver.name) {
             section.mistake(&receiver.name, RECEIVER_NAME_RULE);
         }
     }
@@ -102,13 +103,6 @@ pub(super) fn read(section: Section<'_>, is_batched: bool) -> Vec<ReceiverConfig
 
 /// The name is a metric label, a thread's name and a part of environment variables.
 const RECEIVER_NAME_RULE: &str = "a receiver's name has 1 to 32 characters of a-z, 0-9, _ and -";
-
-fn is_receiver_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
-    };
-    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
-}
 
 /// Whether two sockets cannot have these addresses at the same time. `[::]` takes IPv4 too.
 fn overlap(a: &ReceiverConfig, b: &ReceiverConfig) -> bool {

@@ -3,6 +3,7 @@
 use crate::flow::COLUMNS;
 
 use super::section::Section;
+use super::values::is_short_name;
 
 /// `[clickhouse.schema]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,7 +72,7 @@ pub(super) fn read(section: Section<'_>, own: Section<'_>) -> SchemaConfig {
         dimensions: dimensions.iter().map(|&it| it.to_owned()).collect(),
     });
     let cluster = section.parsed("cluster", None, CLUSTER_RULE, |text| {
-        (text.is_empty() || is_rollup_name(&text.to_ascii_lowercase()))
+        (text.is_empty() || is_short_name(&text.to_ascii_lowercase()))
             .then(|| text.to_owned())
             .map(|text| Some(text).filter(|text| !text.is_empty()))
     });
@@ -102,7 +103,7 @@ fn own_rollups(section: Section<'_>) -> Vec<RollupConfig> {
     for RollupConfig { name, .. } in &rollups {
         if STANDARD.iter().any(|(standard, _)| standard == name) {
             section.mistake(name, "is the name of a rollup that comes with tidegate");
-        } else if !is_rollup_name(name) {
+        } else if !is_short_name(name) {
             section.mistake(name, "a rollup's name has 1 to 32 characters of a-z, 0-9, _ and -");
         }
     }
@@ -126,12 +127,4 @@ fn dimensions(section: &Section<'_>) -> Vec<String> {
         section.mistake("dimensions", "has a column twice");
     }
     dimensions
-}
-
-/// The name is a part of table names; `-` becomes `_` there.
-fn is_rollup_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
-    };
-    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
 }

@@ -44,3 +44,11 @@ fn show_with_unit(value: u64, units: &[(&str, u64)]) -> String {
     let (name, factor) = exact.max_by_key(|(_, factor)| *factor).unwrap_or(&units[0]);
     format!("{}{name}", value / factor)
 }
+
+/// Whether a text can be a part of metric labels, table names and environment variables.
+pub(super) fn is_short_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
+    };
+    (1..=32).contains(&text.len()) && text.bytes().all(is_allowed)
+}

@@ -8,10 +8,7 @@ use crate::clickhouse::{ClickHouseError, Connection};
 use crate::config::ClickHouseConfig;
 
 use super::site::{DEDUPLICATION_WINDOW, Site};
-use super::{Rollup, rollups};
-
-/// How long a query about the schema may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+use super::{PATIENCE, Rollup, rollups};
 
 /// Something that is not what it should be.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,12 +68,42 @@ pub fn differences(
         ),
     )?;
     let found: BTreeMap<_, _> = found.into_iter().map(|it| (it.name.clone(), it)).collect();
+    let selects = formatted_selects(connection, config, &rollups)?;
     let mut differences = Vec::new();
-    for rollup in &rollups {
+    for (rollup, select) in rollups.iter().zip(&selects) {
         differences.extend(of_table(rollup, found.get(&rollup.table), &columns));
-        differences.extend(of_view(connection, config, rollup, found.get(&rollup.view()))?);
+        differences.extend(of_view(rollup, found.get(&rollup.view()), select));
     }
     Ok(differences)
+}
+
+/// What the views should select, in the form that ClickHouse gives to queries.
+fn formatted_selects(
+    connection: &Connection,
+    config: &ClickHouseConfig,
+    rollups: &[Rollup],
+) -> Result<Vec<String>, ClickHouseError> {
+    let formatted = |rollup: &Rollup| {
+        let select = rollup.select_sql(Site::of(config), "flows").replace('\'', "\\'");
+        format!("formatQuerySingleLine('{select}')")
+    };
+    let all: Vec<_> = rollups.iter().map(formatted).collect();
+    let sql = format!("SELECT arrayJoin([{}])", all.join(", "));
+    let answer = connection.query_as(&sql, "TSVRaw", PATIENCE)?;
+    Ok(answer.lines().map(ToOwned::to_owned).collect())
+}
+
+/// How columns differ from those that are wanted, of which `actual` knows the type.
+pub(super) fn column_differences<'a>(
+    wanted: impl IntoIterator<Item = (&'a str, &'a str)>,
+    actual: impl Fn(&str) -> Option<&'a str>,
+) -> Vec<String> {
+    let difference = |(name, wanted): (&str, &str)| match actual(name) {
+        Some(actual) if actual == wanted => None,
+        Some(actual) => Some(format!("{name} is {actual}, must be {wanted}")),
+        None => Some(format!("{name} is missing")),
+    };
+    wanted.into_iter().filter_map(difference).collect()
 }
 
 fn of_table(rollup: &Rollup, found: Option<&Found>, columns: &[FoundColumn]) -> Option<Difference> {
@@ -89,14 +116,9 @@ fn of_table(rollup: &Rollup, found: Option<&Found>, columns: &[FoundColumn]) -> 
         .filter(|column| column.table == rollup.table)
         .map(|column| (column.name.as_str(), column.r#type.as_str()))
         .collect();
-    let mut wrong = Vec::new();
-    for (column, wanted) in rollup.columns() {
-        match types.get(column.as_str()) {
-            Some(&actual) if actual == wanted => {}
-            Some(actual) => wrong.push(format!("{column} is {actual}, must be {wanted}")),
-            None => wrong.push(format!("{column} is missing")),
-        }
-    }
+    let wanted = rollup.columns();
+    let wanted = wanted.iter().map(|(column, kind)| (column.as_str(), *kind));
+    let mut wrong = column_differences(wanted, |column| types.get(column).copied());
     let key = rollup.sorting_key();
     if found.sorting_key != key {
         wrong.push(format!("sorting key is {}, must be {key}", found.sorting_key));
@@ -109,26 +131,13 @@ fn of_table(rollup: &Rollup, found: Option<&Found>, columns: &[FoundColumn]) -> 
     (!wrong.is_empty()).then(|| Difference { name, what: wrong.join(", ") })
 }
 
-fn of_view(
-    connection: &Connection,
-    config: &ClickHouseConfig,
-    rollup: &Rollup,
-    found: Option<&Found>,
-) -> Result<Option<Difference>, ClickHouseError> {
-    let name = rollup.view();
-    let difference = |what: &str| Some(Difference { name: name.clone(), what: what.to_owned() });
-    let Some(found) = found else { return Ok(difference("is missing")) };
-    if found.select.is_empty() {
-        return Ok(None);
+fn of_view(rollup: &Rollup, found: Option<&Found>, select: &str) -> Option<Difference> {
+    let difference = |what: &str| Difference { name: rollup.view(), what: what.to_owned() };
+    match found {
+        None => Some(difference("is missing")),
+        Some(found) if found.select.is_empty() || found.select == select => None,
+        Some(_) => Some(difference("selects something else")),
     }
-    let select = rollup.select_sql(Site::of(config), "flows").replace('\'', "\\'");
-    let wanted = connection.query_as(
-        &format!("SELECT formatQuerySingleLine('{select}')"),
-        "TSVRaw",
-        PATIENCE,
-    )?;
-    let is_same = found.select == wanted.trim_end();
-    Ok(if is_same { None } else { difference("selects something else") })
 }
 
 fn rows<T: serde::de::DeserializeOwned>(

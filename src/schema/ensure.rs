@@ -11,8 +11,8 @@ use crate::flow::COLUMNS;
 use super::site::{DEDUPLICATION_WINDOW, Site};
 use super::version::{self, VERSION};
 use super::{
-    Difference, Rollup, dead_letters, differences, flows, rollup_statements, rollups,
-    table_statements,
+    Difference, Rollup, dead_letters, differences, drift::column_differences, flows,
+    rollup_statements, rollups, table_statements, ttl, ttls,
 };
 
 /// Partitions that hold whole days. A batch is rows of one day, and an insert into several partitions is not
@@ -98,29 +98,26 @@ fn apply_tables(connection: &Connection, config: &ClickHouseConfig) -> Result<()
     Ok(())
 }
 
-/// Gives tables that are there the days of the configuration. Parts follow when they are merged.
+/// Gives tables that are there the days of the configuration.
 fn keep_for(connection: &Connection, config: &ClickHouseConfig) -> Result<(), ClickHouseError> {
     let site = Site::of(config);
     let of_flows = ("flows".to_owned(), "toDateTime(timestamp)", config.schema.ttl_days);
     let of_rollup = |rollup: Rollup| (rollup.table, "timestamp", config.schema.rollup_ttl_days);
-    let all = std::iter::once(of_flows).chain(rollups(config).into_iter().map(of_rollup));
-    for (table, time, days) in all {
-        let ttl = "extract(engine_full, ' TTL (.*?) SETTINGS ')";
-        let Some(ttl) = property(connection, site.database, &table, ttl)? else { continue };
+    let there = ttls(connection, site.database)?;
+    for (table, time, days) in
+        std::iter::once(of_flows).chain(rollups(config).into_iter().map(of_rollup))
+    {
+        let Some((_, ttl)) = there.iter().find(|(name, _)| *name == table) else { continue };
         // Those of tenants have a condition.
         let (of_tenants, of_all): (Vec<_>, Vec<_>) =
-            ttl.split(", ").partition(|part| part.contains(" WHERE "));
+            ttl::parts(ttl).partition(|part| part.contains(" WHERE "));
         if of_all.iter().any(|part| part.contains(&format!("toIntervalDay({days})"))) {
             continue;
         }
         info!(table, days, "Rows are kept for another time from now on.");
-        let of_tenants: String = of_tenants.iter().map(|part| format!(", {part}")).collect();
-        connection.execute(&format!(
-            "ALTER TABLE {} MODIFY TTL {time} + INTERVAL {days} DAY{} \
-             SETTINGS materialize_ttl_after_modify = 0",
-            site.everywhere(&table),
-            of_tenants.replace("\\'", "'")
-        ))?;
+        let of_all = format!("{time} + INTERVAL {days} DAY");
+        let all = [of_all.as_str()].into_iter().chain(of_tenants);
+        connection.execute(&ttl::modify_sql(&site.everywhere(&table), all))?;
     }
     Ok(())
 }
@@ -194,22 +191,15 @@ fn check_flows(
     config: &ClickHouseConfig,
 ) -> Result<Vec<String>, ClickHouseError> {
     let types = types(connection, Site::of(config), "flows")?;
-    let mut differences = Vec::new();
-    for spec in COLUMNS {
-        let (name, wanted) = (spec.name, spec.kind.sql());
-        match types.get(name) {
-            Some(actual) if actual == wanted => {}
-            Some(actual) => differences.push(format!("{name} is {actual}, must be {wanted}")),
-            None => differences.push(format!("{name} is missing")),
-        }
-    }
+    let wanted = COLUMNS.iter().map(|spec| (spec.name, spec.kind.sql()));
+    let mut differences = column_differences(wanted, |name| types.get(name).map(String::as_str));
     differences.extend(check_table(connection, &config.database)?);
     Ok(differences)
 }
 
 /// What makes a repeated insert safe: how the table is partitioned, and that it remembers tokens.
 fn check_table(connection: &Connection, database: &str) -> Result<Vec<String>, ClickHouseError> {
-    let partition_key = property(connection, database, "flows", "partition_key")?;
+    let partition_key = property(connection, database, "partition_key")?;
     let mut differences = Vec::new();
     if let Some(key) = partition_key.filter(|key| !PARTITION_KEYS.contains(&key.as_str())) {
         differences.push(format!("partition key is {key}, must be {}", PARTITION_KEYS[0]));
@@ -228,7 +218,7 @@ fn deduplication_window(
     connection: &Connection,
     database: &str,
 ) -> Result<Option<usize>, ClickHouseError> {
-    let definition = property(connection, database, "flows", "engine_full")?;
+    let definition = property(connection, database, "engine_full")?;
     Ok(definition.filter(|definition| !definition.starts_with("Replicated")).map(|definition| {
         let behind = definition.split_once("non_replicated_deduplication_window = ");
         let digits = behind.and_then(|(_, rest)| rest.split([',', ' ']).next());
@@ -236,15 +226,14 @@ fn deduplication_window(
     }))
 }
 
-/// A column of `system.tables` for a table, if it is of the MergeTree family and can be seen.
+/// A column of `system.tables` for `flows`, if it is a table of the MergeTree family that can be seen.
 fn property(
     connection: &Connection,
     database: &str,
-    table: &str,
     column: &str,
 ) -> Result<Option<String>, ClickHouseError> {
     let answer = connection.query(&format!(
-        "SELECT {column} FROM system.tables WHERE database = '{database}' AND name = '{table}' \
+        "SELECT {column} FROM system.tables WHERE database = '{database}' AND name = 'flows' \
          AND endsWith(engine, 'MergeTree')"
     ))?;
     Ok(answer.lines().next().map(ToOwned::to_owned))

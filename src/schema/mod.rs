@@ -12,7 +12,10 @@ mod rollups;
 mod samples;
 mod site;
 mod tenants;
+mod ttl;
 mod version;
+
+use std::time::Duration;
 
 use crate::config::ClickHouseConfig;
 
@@ -23,6 +26,10 @@ pub use repair::{Repair, Repaired};
 pub use rollups::Rollup;
 use site::Site;
 pub use tenants::{Access, Tenant, is_tenant_name};
+pub use ttl::ttls;
+
+/// How long a query about the schema may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The rollups of the configuration.
 #[must_use]

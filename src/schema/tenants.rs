@@ -8,6 +8,7 @@ use crate::config::ClickHouseConfig;
 
 use super::rollups;
 use super::site::Site;
+use super::ttl;
 
 /// A quota counts by the hour.
 const QUOTA_SECONDS: u32 = 3_600;
@@ -160,17 +161,6 @@ impl Tenant {
         statements
     }
 
-    /// The query for the table and TTL of everything that has a TTL of its own for the tenant.
-    #[must_use]
-    pub fn ttl_query(&self) -> String {
-        format!(
-            "SELECT name, extract(engine_full, ' TTL (.*?) SETTINGS ') FROM system.tables \
-             WHERE database = '{}' AND engine LIKE '%MergeTree' AND name != 'flows_dead_letter' \
-             AND (name = 'flows' OR startsWith(name, 'flows_by_')) ORDER BY name",
-            self.database
-        )
-    }
-
     /// The statement that lets the rows of the tenant in a table go after so many days, beside the TTL that it has;
     /// none if that is so.
     #[must_use]
@@ -182,12 +172,8 @@ impl Tenant {
             return None;
         }
         // One for the same tenant that is there makes way.
-        let kept: Vec<_> = ttl.split(", ").filter(|part| !part.ends_with(&rows)).collect();
-        let all = kept.into_iter().chain([own.as_str()]).collect::<Vec<_>>().join(", ");
-        let table = self.quoted(table);
-        Some(format!(
-            "ALTER TABLE {table} MODIFY TTL {all} SETTINGS materialize_ttl_after_modify = 0"
-        ))
+        let kept = ttl::parts(ttl).filter(|part| !part.ends_with(&rows));
+        Some(ttl::modify_sql(&self.quoted(table), kept.chain([own.as_str()])))
     }
 
     /// Everything that ends the tenant; its rows go with their TTL, or at once.

@@ -82,8 +82,7 @@ impl Backlog {
     ) -> Self {
         let damaged = spool.take_damaged_rows();
         ledger.recover(spool.rows() + damaged);
-        ledger.unspool(damaged);
-        ledger.drop_rows(damaged, RowDropReason::SpoolDamaged);
+        lose_damaged(&ledger, damaged);
         let state = State {
             spool,
             pace: Pace::new(config.drain_rate_rows),
@@ -175,9 +174,7 @@ impl Backlog {
         let is_open =
             |target: &str| down_until.get(&Target::named(target)).is_none_or(|&at| at <= now);
         let next = spool.next(now, is_open);
-        let damaged = spool.take_damaged_rows();
-        self.ledger.unspool(damaged);
-        self.ledger.drop_rows(damaged, RowDropReason::SpoolDamaged);
+        lose_damaged(&self.ledger, spool.take_damaged_rows());
         let SpooledBatch { id, entry } = next?;
         state.pace.note(entry.header.rows, now);
         let progress = state.tried.get(&id).copied().unwrap_or_default().progress;
@@ -235,6 +232,12 @@ impl State {
             error!(rows, error = %failure, held_back, "Rows cannot be spooled.");
         }
     }
+}
+
+/// Rows of files that the spool has set aside.
+fn lose_damaged(ledger: &Ledger, rows: usize) {
+    ledger.unspool(rows);
+    ledger.drop_rows(rows, RowDropReason::SpoolDamaged);
 }
 
 fn entry(batch: &Batch, why: Why) -> Entry {
