@@ -25,7 +25,7 @@ pub use sections::{
     BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,
     SpoolConfig, StateConfig,
 };
-pub use values::{parse_bytes, parse_duration, show_bytes, show_duration};
+pub use values::{parse_bytes, parse_duration, parse_prefix, show_bytes, show_duration};
 
 use document::Document;
 

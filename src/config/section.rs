@@ -71,6 +71,28 @@ impl<'a> Section<'a> {
         names.into_iter().map(|name| (name.clone(), self.section(&name))).collect()
     }
 
+    /// The tables of `[[key]]`, in the order of the file; mistakes count them from 1. The environment has no
+    /// variables for them.
+    pub(super) fn tables(&self, key: &str) -> Vec<Self> {
+        self.know(key);
+        let name = self.dotted(key);
+        let Some((span, value)) = self.entry(key) else { return Vec::new() };
+        let must_be = format!("{name}: must be tables, [[{name}]]");
+        let Some(items) = value.get_ref().as_array() else {
+            self.document.mistake(start(span), must_be);
+            return Vec::new();
+        };
+        let tables = (1..).zip(items.iter()).map(|(number, item)| {
+            let (place, table) = (start(item.span()), item.get_ref().as_table());
+            if table.is_none() {
+                self.document.mistake(place, must_be.clone());
+            }
+            let (document, name) = (self.document, format!("{name}[{number}]"));
+            Self { document, name, table, place, known: RefCell::default() }
+        });
+        tables.collect()
+    }
+
     /// Whether the key is written, in the file or in the environment.
     pub(super) fn has(&self, key: &str) -> bool {
         self.written(key).is_some()

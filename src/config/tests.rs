@@ -165,3 +165,21 @@ fn values_are_shown_as_they_are_written() {
         assert_eq!(parse_duration(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn a_prefix_is_an_address_or_has_no_bits_behind_its_length() {
+    let show = |text| parse_prefix(text).map(|prefix| prefix.to_string());
+    for (text, expected) in [
+        ("192.0.2.1", Some("192.0.2.1/32")),
+        ("192.0.2.0/24", Some("192.0.2.0/24")),
+        ("2001:db8::/32", Some("2001:db8::/32")),
+        ("0.0.0.0/0", Some("0.0.0.0/0")),
+        ("192.0.2.1/24", None),
+        ("192.0.2.0/33", None),
+        ("192.0.02.1", None),
+        ("fe80::1%eth0", None),
+        ("", None),
+    ] {
+        assert_eq!(show(text).as_deref(), expected, "{text}");
+    }
+}

@@ -1,6 +1,9 @@
-//! Durations (`"1500ms"`, `"2s"`) and sizes (`"32MiB"`) as people write them.
+//! Durations (`"1500ms"`, `"2s"`), sizes (`"32MiB"`) and prefixes (`"192.0.2.0/24"`) as people write them.
 
+use std::net::IpAddr;
 use std::time::Duration;
+
+use ipnet::IpNet;
 
 const DURATION_UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
@@ -30,6 +33,15 @@ pub fn show_duration(duration: Duration) -> String {
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {
     show_with_unit(bytes, &SIZE_UNITS)
+}
+
+/// A prefix, or an address, which is a prefix of its whole length. Bits behind the length must be 0: whoever
+/// wrote them meant something else.
+pub fn parse_prefix(text: &str) -> Option<IpNet> {
+    match text.parse::<IpAddr>() {
+        Ok(address) => Some(address.into()),
+        Err(_) => text.parse::<IpNet>().ok().filter(|prefix| prefix.trunc() == *prefix),
+    }
 }
 
 fn parse_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
