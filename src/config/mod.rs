@@ -4,6 +4,9 @@
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
 mod document;
+mod enrichment;
+mod exporters;
+mod log;
 mod receivers;
 mod schema;
 mod secret;
@@ -18,6 +21,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
+pub use enrichment::{AsSource, EnrichmentConfig, ReloadConfig};
+pub use exporters::{Boundary, ExporterConfig, InterfaceConfig};
+pub use log::LogConfig;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use schema::{RollupConfig, SchemaConfig};
 pub use secret::Secret;
@@ -41,6 +47,10 @@ pub struct Config {
     pub identity: Identity,
     /// `[receivers.NAME]`, by name.
     pub receivers: Vec<ReceiverConfig>,
+    /// `[[exporters]]`.
+    pub exporters: Vec<ExporterConfig>,
+    /// `[enrichment]`.
+    pub enrichment: EnrichmentConfig,
     /// `[clickhouse]`.
     pub clickhouse: ClickHouseConfig,
     /// `[clock] skew-threshold`.
@@ -51,6 +61,10 @@ pub struct Config {
     pub spool: SpoolConfig,
     /// `[management]`.
     pub management: ManagementConfig,
+    /// `[reload]`.
+    pub reload: ReloadConfig,
+    /// `[log]`.
+    pub log: LogConfig,
 }
 
 impl Config {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::decode::Protocol;
 
+use super::exporters::sampling_interval;
 use super::section::Section;
 use super::sections::OnRowError;
 use super::values::is_short_name;
@@ -133,11 +134,7 @@ fn receiver(name: String, section: Section<'_>, is_batched: bool) -> ReceiverCon
         protocols: protocols(&section, is_tcp),
         transport: if is_tcp { tcp(&section) } else { udp(&section) },
         keep_unknown_elements: section.bool("keep-unknown-elements", false),
-        sampling_interval: match section.count("sampling-interval", 0, 0..=1_000_000_000) {
-            0 => None,
-            #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-            interval => Some(interval as f64),
-        },
+        sampling_interval: sampling_interval(&section),
         little_endian_sampling: section.bool("little-endian-sampling", false),
         on_row_error: OnRowError::read(&section, is_batched),
     };

@@ -205,6 +205,12 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// A number of 32 bits, if it is written.
+    pub(super) fn number(&self, key: &str) -> Option<u32> {
+        self.know(key);
+        self.has(key).then(|| u32::try_from(self.count(key, 0, 0..=u32::MAX as usize)).unwrap_or(0))
+    }
+
     pub(super) fn duration(
         &self,
         key: &str,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::flow::Identity;
 
 use super::Config;
-use super::receivers;
 use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
 use super::section::Section;
 use super::values::show_duration;
+use super::{enrichment, exporters, log, receivers};
 
 /// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -171,11 +171,15 @@ pub(super) fn read(root: Section<'_>) -> Config {
     let config = Config {
         identity: identity(root.section("identity")),
         receivers: receivers::read(root.section("receivers"), is_batched),
+        exporters: exporters::read(&root),
+        enrichment: enrichment::read(root.section("enrichment")),
         clickhouse,
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
         spool: spool(root.section("spool"), is_batched),
         management: management(root.section("management")),
+        reload: enrichment::read_reload(root.section("reload")),
+        log: log::read(root.section("log")),
     };
     root.finish();
     config

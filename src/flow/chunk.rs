@@ -137,6 +137,18 @@ impl Chunk {
         &mut bytes[start..]
     }
 
+    /// A column of all finished rows, to be written over.
+    pub(crate) fn finished(&mut self, column: Column) -> &mut [u8] {
+        let bytes = &mut self.columns[column as usize].bytes;
+        bytes.resize(self.rows * column.width_bytes(), 0);
+        bytes
+    }
+
+    /// Whether any finished row has been written.
+    pub(crate) fn is_written(&self, column: Column) -> bool {
+        !self.columns[column as usize].bytes.is_empty()
+    }
+
     /// Writes one value into row `row` of the next `count`.
     pub(crate) fn set<const N: usize>(
         &mut self,

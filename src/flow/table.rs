@@ -181,12 +181,12 @@ macro_rules! columns {
 columns! {
     Timestamp "timestamp" Time [] "When the exporter sent the datagram; the receive time when the exporter's clock is off by more than the skew threshold, and for sFlow, which does not say.";
     FlowProtocol "flowProtocol" Text [] "`NetflowV1`, `NetflowV5`, `NetflowV7`, `NetflowV9`, `IPFIX` or `SFLOW`.";
-    Tenant "tenant" Text [] "Tenant, from `[identity]`.";
-    Organisation "organisation" Text [] "Organisation, from `[identity]`.";
-    Zone "zone" Text [] "Zone, from `[identity]`.";
+    Tenant "tenant" Text [] "Tenant, from `[[exporters]]`, else `[identity]`.";
+    Organisation "organisation" Text [] "Organisation, from `[[exporters]]`, else `[identity]`.";
+    Zone "zone" Text [] "Zone, from `[[exporters]]`, else `[identity]`.";
     System "system" Text [] "The collector, from `[identity]`; the host name by default.";
     ExporterAddr "exporterAddr" Text [] "Address that the datagram came from, as text; of sFlow the agent address.";
-    ExporterName "exporterName" Text [] "Name of the exporter.";
+    ExporterName "exporterName" Text [] "Name of the exporter, from `[[exporters]]`.";
     ObservationDomainId "observationDomainId" UInt32 [] "IPFIX observation domain, NetFlow v9 source id or sFlow sub-agent id.";
     ReceivedAt "receivedAt" Time [] "When tidegate received the datagram.";
     FirstSwitched "firstSwitched" Time [
@@ -205,21 +205,21 @@ columns! {
         from(325, "observationTimeNanoseconds", Ntp), from(322, "observationTimeSeconds", Seconds),
     ] "When the last packet of the flow was seen.";
     InputSnmp "inputSnmp" UInt32 [from(10, "ingressInterface", Unsigned), from(252, "ingressPhysicalInterface", Unsigned)] "ifIndex of the input interface.";
-    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface, as the exporter says it: in the record (82 behind the interface) or in options records.";
-    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface, as the exporter says it: in the record (83 behind the interface) or in options records.";
-    InputSnmpIfSpeed "inputSnmpIfSpeed" UInt32 [] "Speed of the input interface, Mbit/s.";
+    InputSnmpIfName "inputSnmpIfName" Text [] "Name of the input interface: from `[[exporters]]`, else as the exporter says it, in the record (82 behind the interface) or in options records, else by SNMP.";
+    InputSnmpIfAlias "inputSnmpIfAlias" Text [] "Description of the input interface: from `[[exporters]]`, else as the exporter says it, in the record (83 behind the interface) or in options records, else by SNMP.";
+    InputSnmpIfSpeed "inputSnmpIfSpeed" UInt32 [] "Speed of the input interface, Mbit/s: from `[[exporters]]`, else by SNMP.";
     OutputSnmp "outputSnmp" UInt32 [from(14, "egressInterface", Unsigned), from(253, "egressPhysicalInterface", Unsigned)] "ifIndex of the output interface.";
-    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface, as the exporter says it: in the record (82 behind the interface) or in options records.";
-    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface, as the exporter says it: in the record (83 behind the interface) or in options records.";
-    OutputSnmpIfSpeed "outputSnmpIfSpeed" UInt32 [] "Speed of the output interface, Mbit/s.";
-    SrcAs "srcAs" UInt32 [from(16, "bgpSourceAsNumber", Unsigned)] "AS number of the source.";
-    SrcAsOrg "srcAsOrg" Text [] "Name of the source's AS.";
+    OutputSnmpIfName "outputSnmpIfName" Text [] "Name of the output interface: from `[[exporters]]`, else as the exporter says it, in the record (82 behind the interface) or in options records, else by SNMP.";
+    OutputSnmpIfAlias "outputSnmpIfAlias" Text [] "Description of the output interface: from `[[exporters]]`, else as the exporter says it, in the record (83 behind the interface) or in options records, else by SNMP.";
+    OutputSnmpIfSpeed "outputSnmpIfSpeed" UInt32 [] "Speed of the output interface, Mbit/s: from `[[exporters]]`, else by SNMP.";
+    SrcAs "srcAs" UInt32 [from(16, "bgpSourceAsNumber", Unsigned)] "AS number of the source: of the exporter unless 0 or private, else of the file of prefixes, else of the databases (`enrichment.as-order`).";
+    SrcAsOrg "srcAsOrg" Text [] "Name of the source's AS, or of its network in the file of prefixes.";
     SrcAddr "srcAddr" Address [from(8, "sourceIPv4Address", Read::Address), from(27, "sourceIPv6Address", Read::Address)] "Source address.";
     SrcMaskLen "srcMaskLen" UInt8 [from(9, "sourceIPv4PrefixLength", Unsigned), from(29, "sourceIPv6PrefixLength", Unsigned)] "Prefix length of the source's route, bits.";
     SrcAddrHostname "srcAddrHostname" Text [] "Reverse DNS of the source.";
     SrcPort "srcPort" UInt16 [from(7, "sourceTransportPort", Unsigned), from(180, "udpSourcePort", Unsigned), from(182, "tcpSourcePort", Unsigned)] "Source port.";
-    DstAs "dstAs" UInt32 [from(17, "bgpDestinationAsNumber", Unsigned)] "AS number of the destination.";
-    DstAsOrg "dstAsOrg" Text [] "Name of the destination's AS.";
+    DstAs "dstAs" UInt32 [from(17, "bgpDestinationAsNumber", Unsigned)] "AS number of the destination, found as that of the source.";
+    DstAsOrg "dstAsOrg" Text [] "Name of the destination's AS, or of its network in the file of prefixes.";
     DstAddr "dstAddr" Address [from(12, "destinationIPv4Address", Read::Address), from(28, "destinationIPv6Address", Read::Address)] "Destination address.";
     DstMaskLen "dstMaskLen" UInt8 [from(13, "destinationIPv4PrefixLength", Unsigned), from(30, "destinationIPv6PrefixLength", Unsigned)] "Prefix length of the destination's route, bits.";
     DstAddrHostname "dstAddrHostname" Text [] "Reverse DNS of the destination.";
@@ -236,7 +236,7 @@ columns! {
         from(86, "packetTotalCount", Unsigned), from(172, "postPacketTotalCount", Unsigned),
         from(298, "initiatorPackets", Unsigned),
     ] "Packets of the flow as the exporter counted them, not scaled by the sampling rate.";
-    FlowDirection "direction" Text [from(61, "flowDirection", Direction)] "`INGRESS` or `EGRESS`, as seen from the exporter.";
+    FlowDirection "direction" Text [from(61, "flowDirection", Direction)] "`INGRESS` or `EGRESS`, as seen from the exporter; when it does not say, into or out of the own network by the `boundary` of the interfaces.";
     EngineId "engineId" UInt32 [from(39, "engineId", Unsigned)] "Engine or line card.";
     EngineType "engineType" UInt16 [from(38, "engineType", Unsigned)] "Type of the engine.";
     Vlan "vlan" UInt16 [from(58, "vlanId", Unsigned), from(243, "dot1qVlanId", Unsigned)] "VLAN id on the way in.";
@@ -246,16 +246,20 @@ columns! {
     Tos "tos" UInt8 [from(5, "ipClassOfService", Unsigned)] "Type of service or traffic class: DSCP in the upper six bits.";
     SamplingAlgorithm "samplingAlgorithm" Text [from(304, "selectorAlgorithm", SelectorAlgorithm), from(35, "samplingAlgorithm", SamplerMode), from(49, "samplerMode", SamplerMode)] "How packets were chosen: `SystematicCountBasedSampling`, `RandomNOutOfNSampling` and others of RFC 5477 section 8.2.1; empty when the exporter does not say.";
     SamplingInterval "samplingInterval" Float64 [from(34, "samplingInterval", Rate), from(50, "samplerRandomInterval", Rate), from(48, "samplerId", Sampler), from(302, "selectorId", Sampler)] "One packet in this many was looked at; `bytes * samplingInterval` estimates the traffic.";
-    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `options`, `header`, `fallback` or `assumed`.";
-    Application "application" Text [] "Application.";
-    SrcLocality "srcLocality" Text [] "`PUBLIC` or `PRIVATE` source.";
+    SamplingProvenance "samplingProvenance" Text [] "Where samplingInterval came from: `record`, `options`, `header`, `fallback` (of `[[exporters]]` or the receiver) or `assumed`.";
+    Application "application" Text [] "Application: as the exporter names it, else by the own rules, else IANA's name of the service port.";
+    SrcLocality "srcLocality" Text [] "`PUBLIC` or `PRIVATE` source; private is what the Internet does not route (RFC 6890): RFC 1918, CGNAT, ULA, link-local, loopback, multicast of less than global scope.";
     DstLocality "dstLocality" Text [] "`PUBLIC` or `PRIVATE` destination.";
     FlowLocality "flowLocality" Text [] "`PUBLIC` when either side is.";
     ClockCorrection "clockCorrection" Int64 [] "Milliseconds added to the exporter's times because its clock was off; 0 when it was not.";
-    SrcCountry "srcCountry" Text [] "Country of the source.";
-    SrcCity "srcCity" Text [] "City of the source.";
-    DstCountry "dstCountry" Text [] "Country of the destination.";
-    DstCity "dstCity" Text [] "City of the destination.";
+    SrcCountry "srcCountry" Text [] "Country of the source, two letters of ISO 3166-1: of the file of prefixes, else of the databases.";
+    SrcCity "srcCity" Text [] "City of the source, of the databases.";
+    DstCountry "dstCountry" Text [] "Country of the destination, two letters of ISO 3166-1: of the file of prefixes, else of the databases.";
+    DstCity "dstCity" Text [] "City of the destination, of the databases.";
+    SrcSite "srcSite" Text [] "Site of the source, from the file of prefixes.";
+    SrcRole "srcRole" Text [] "What the source's network is for, from the file of prefixes.";
+    DstSite "dstSite" Text [] "Site of the destination, from the file of prefixes.";
+    DstRole "dstRole" Text [] "What the destination's network is for, from the file of prefixes.";
     SrcMac "srcMac" UInt64 [from(56, "sourceMacAddress", Unsigned), from(81, "postSourceMacAddress", Unsigned)] "Source MAC; `MACNumToString(srcMac)` shows it.";
     DstMac "dstMac" UInt64 [from(80, "destinationMacAddress", Unsigned), from(57, "postDestinationMacAddress", Unsigned)] "Destination MAC; `MACNumToString(dstMac)` shows it.";
     PostVlan "postVlan" UInt16 [from(59, "postVlanId", Unsigned), from(254, "postDot1qVlanId", Unsigned)] "VLAN id on the way out.";

@@ -107,6 +107,12 @@ metrics! {
     DecodeWaitingBytes "tidegate_decode_waiting_bytes" Gauge, [] "Memory of the data sets that wait for their template.";
     DecodeTemplates "tidegate_decode_templates" Gauge, [] "Templates of all exporters.";
 
+    EnrichAddresses "tidegate_enrich_addresses_total" Counter, ["result"] "Addresses of flows: `remembered` (a reader knew what the tables say) or `looked_up` in the tables.";
+    EnrichLookupFailures "tidegate_enrich_lookup_failures_total" Counter, ["table"] "Addresses that a table failed for, because it is damaged inside; their columns stay empty.";
+    EnrichTableEntries "tidegate_enrich_table_entries" Gauge, ["table"] "What is in use: `prefixes`, rules for `applications`, and `geoip` databases.";
+    EnrichTableFailures "tidegate_enrich_table_failures_total" Counter, ["table"] "Times that a changed file could not be used; what was read before stays in use.";
+    EnrichTableLastSuccess "tidegate_enrich_table_last_success_timestamp_seconds" Gauge, ["table"] "When the newest content in use was read, seconds since 1970; 0 without any.";
+
     StateWriteFailures "tidegate_state_write_failures_total" Counter, [] "Times that the templates could not be written to `state.directory`.";
     StateLastSuccess "tidegate_state_last_success_timestamp_seconds" Gauge, [] "When the templates were last written, seconds since 1970; 0 before the first time and without `state.directory`.";
     StateTemplates "tidegate_state_templates" Gauge, [] "Templates that were last written.";

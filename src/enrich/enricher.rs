@@ -1,0 +1,47 @@
+//! Enriches the chunks of one reader.
+
+use std::sync::Arc;
+
+use crate::flow::Chunk;
+use crate::telemetry::Metrics;
+
+use super::facts::FactBook;
+use super::metrics::EnrichMetrics;
+use super::sources::Sources;
+use super::tables::Tables;
+use super::{addresses, interfaces, labels};
+
+/// What one reader remembers of addresses, and the tables that it uses now.
+#[derive(Debug)]
+pub struct Enricher {
+    tables: Arc<Tables>,
+    book: FactBook,
+    metrics: EnrichMetrics,
+}
+
+impl Enricher {
+    /// An enricher from `tables`.
+    #[must_use]
+    pub fn new(tables: Arc<Tables>, metrics: &Metrics) -> Self {
+        Self { tables, book: FactBook::default(), metrics: EnrichMetrics::new(metrics) }
+    }
+
+    /// Uses other tables from now on.
+    pub fn adopt(&mut self, tables: Arc<Tables>) {
+        if !Arc::ptr_eq(&self.tables, &tables) {
+            self.book.clear();
+            self.tables = tables;
+        }
+    }
+
+    /// Fills in what the tables say of the rows of `chunk`.
+    pub fn enrich(&mut self, chunk: &mut Chunk) {
+        let tables = &*self.tables;
+        let sources = Sources::of(chunk, tables);
+        sources.write(chunk);
+        interfaces::write(&sources, &tables.snmp.load(), chunk);
+        let facts = addresses::write(tables, &mut self.book, chunk);
+        labels::write(tables, &sources, &facts, &self.book, chunk);
+        self.metrics.count(&mut self.book.counts);
+    }
+}

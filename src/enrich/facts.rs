@@ -1,0 +1,135 @@
+//! What is known of an address, and the memory of what was found.
+
+use std::collections::HashMap;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use super::applications::AddressClass;
+use super::geoip::{Decoded, GeoRecord};
+use super::locality::Locality;
+use super::prefixes::Network;
+use super::tables::Tables;
+
+/// What the tables say of an address.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Facts {
+    pub(super) locality: Locality,
+    pub(super) network: Network,
+    pub(super) geo: GeoRecord,
+    pub(super) class: AddressClass,
+}
+
+/// Facts by address, for one reader and one set of tables: addresses come again and again, and few facts are of
+/// many addresses.
+#[derive(Debug)]
+pub(super) struct FactBook {
+    /// By a hash of the address; a newer address takes the place of an older one.
+    slots: Vec<Slot>,
+    facts: Vec<Facts>,
+    ids: HashMap<Facts, u32>,
+    decoded: Decoded,
+    /// Since somebody last took them.
+    pub(super) counts: LookupCounts,
+}
+
+/// What became of questions for addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LookupCounts {
+    pub(super) remembered: u64,
+    pub(super) looked_up: u64,
+    pub(super) failed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    address: [u8; 16],
+    id: u32,
+}
+
+/// Addresses that are remembered, 1.3 MiB a reader. Measured (docs/performance.md).
+const SLOTS: usize = 1 << 16;
+
+/// Facts that are remembered; what is beyond begins anew. A row has two addresses.
+const FACTS_MAX: usize = 1 << 17;
+
+/// A slot that nothing is in.
+const NOBODY: u32 = u32::MAX;
+
+impl Default for FactBook {
+    fn default() -> Self {
+        let (slots, facts, ids) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { slots, facts, ids, decoded: Decoded::default(), counts: LookupCounts::default() }
+    }
+}
+
+impl FactBook {
+    /// Forgets everything: the tables have changed.
+    pub(super) fn clear(&mut self) {
+        *self = Self { counts: self.counts, ..Self::default() };
+    }
+
+    /// Makes room for so many new facts, whose ids then hold until it is called again.
+    pub(super) fn make_room(&mut self, facts: usize) {
+        if self.facts.len() + facts > FACTS_MAX {
+            self.clear();
+        }
+        if self.slots.is_empty() {
+            self.slots = vec![Slot { address: [0; 16], id: NOBODY }; SLOTS];
+        }
+    }
+
+    /// How many ids there are, from 0.
+    pub(super) fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// The facts with an id.
+    pub(super) fn get(&self, id: u32) -> &Facts {
+        &self.facts[id as usize]
+    }
+
+    /// The id of the facts of an address; IPv4 addresses are mapped.
+    pub(super) fn id(&mut self, address: [u8; 16], tables: &Tables) -> u32 {
+        let slot = slot_of(address);
+        let known = self.slots[slot];
+        if known.address == address && known.id != NOBODY {
+            self.counts.remembered += 1;
+            return known.id;
+        }
+        let id = self.look_up(address.into(), tables);
+        self.slots[slot] = Slot { address, id };
+        id
+    }
+
+    fn look_up(&mut self, address: Ipv6Addr, tables: &Tables) -> u32 {
+        self.counts.looked_up += 1;
+        let facts = Facts {
+            locality: Locality::of(address),
+            network: tables.prefixes.find(address).cloned().unwrap_or_default(),
+            geo: self.decoded.find(&tables.geoip, address, &mut self.counts.failed),
+            class: tables.rules.address_class(address),
+        };
+        if let Some(&id) = self.ids.get(&facts) {
+            return id;
+        }
+        let id = u32::try_from(self.facts.len()).unwrap_or(NOBODY);
+        self.facts.push(facts.clone());
+        self.ids.insert(facts, id);
+        id
+    }
+}
+
+/// Who sends to chosen addresses can make them collide, which costs a look into the tables.
+fn slot_of(address: [u8; 16]) -> usize {
+    let bits = u128::from_le_bytes(address);
+    let [low, high] = [bits, bits >> 64].map(|half| (half & u128::from(u64::MAX)) as u64);
+    let mixed = (low ^ high.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - SLOTS.trailing_zeros())) as usize
+}
+
+impl Facts {
+    /// Country of the file of prefixes, else of the databases.
+    pub(super) fn country(&self) -> &Arc<str> {
+        if self.network.country.is_empty() { &self.geo.country } else { &self.network.country }
+    }
+}
