@@ -1,31 +1,35 @@
 //! The collector: the only place that knows all stages. Builds them, starts them, waits, drains them.
 
-mod readers;
+mod receivers;
+mod reload;
 mod sink;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use crossbeam_channel::Receiver;
 use tracing::{info, warn};
 
-use crate::clickhouse::EndpointInUse;
+use crate::clickhouse::{EndpointInUse, Login};
 use crate::config::Config;
 use crate::decode::Exporters;
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::patience::Patience;
 use crate::queue::QueueDepth;
-use crate::receive::{BindError, Bound, bind};
+use crate::receive::{BindError, DecodeMetrics};
 use crate::sink::{Alarms, Books, Fatal, Ledger, RowDropReason};
 use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
 
-use readers::Readers;
+pub use reload::ReloadError;
+
+use receivers::{Receivers, Shared as SharedByReaders};
+use reload::Enrichment;
 use sink::{Shared, Sink};
 
 /// How often a stopping collector looks whether its threads are done.
@@ -34,18 +38,15 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A running collector.
 #[derive(Debug)]
 pub struct App {
+    /// As far as it is followed.
+    config: Config,
     view: Arc<View>,
     management: ManagementServer,
-    receivers: Vec<(String, SocketAddr)>,
-    grace_period: Duration,
-    stop: Arc<AtomicBool>,
-    readers: Vec<JoinHandle<()>>,
+    receivers: Receivers,
+    enrichment: Enrichment,
     /// Keeps the templates, when they are to be kept.
     state: Option<StateWriter>,
-    /// The flusher, then delivery; none without batching.
-    sink: Vec<JoinHandle<()>>,
-    /// What ClickHouse does not take in time can be spooled.
-    can_keep: bool,
+    sink: Sink,
     patience: Patience,
     fatal: Receiver<Fatal>,
 }
@@ -84,53 +85,50 @@ impl App {
     ///
     /// An address cannot be used.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        let bound = bind_receivers(config)?;
-        let receivers: Vec<_> =
-            bound.iter().map(|(name, bound)| (name.clone(), bound.address())).collect();
+        let sockets = receivers::bind(&config.receivers, &[])?;
         let metrics = Arc::new(Metrics::default());
         let exporters = Arc::new(Exporters::default());
         let ledger = Arc::new(Ledger::new(&metrics));
         let alarms = Arc::new(Alarms::new(Arc::clone(&metrics)));
         let endpoint = Arc::new(EndpointInUse::new(&config.clickhouse, &metrics));
-        let listens = receivers.iter().map(|(name, address)| (name.clone(), address.to_string()));
         let view = Arc::new(View::new(
             Arc::clone(&metrics),
             Arc::clone(&exporters),
             Arc::clone(&ledger),
             Arc::clone(&endpoint),
             Arc::clone(&alarms),
-            listens.collect(),
         ));
         let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
         let patience = Patience::default();
         let (report_fatal, fatal) = crossbeam_channel::bounded(1);
         let shared = Shared {
             endpoint,
+            login: Arc::new(ArcSwap::from_pointee(Login::of(&config.clickhouse))),
             patience: patience.clone(),
             ledger: Arc::clone(&ledger),
             alarms,
             fatal: report_fatal,
             metrics: Arc::clone(&metrics),
         };
-        let Sink { outlets, queue_depth, threads: sink, can_keep } = Sink::start(config, shared)?;
-        show_state(config, queue_depth, &exporters, &metrics);
+        let (sink, outlets) = Sink::start(config, shared)?;
+        show_state(config, sink.queue_depth.clone(), &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let readers = Readers { config, exporters, outlets, ledger, metrics, stop: &stop };
-        let readers = readers.start(bound)?;
+        let enrichment = Enrichment::start(config, &view.reloads, &metrics);
+        let decode_metrics = Arc::new(DecodeMetrics::new(&metrics));
+        let shared = SharedByReaders { exporters, outlets, ledger, decode_metrics, metrics };
+        let mut receivers = Receivers::new(shared);
+        receivers.change(config, sockets, &enrichment.tables)?;
+        view.show_receivers(&receivers.addresses());
         view.enter(Phase::Ready);
-        let grace_period = config.clickhouse.batch.shutdown_grace_period;
         Ok(Self {
+            config: config.clone(),
             view,
             management,
             receivers,
-            grace_period,
-            stop,
-            readers,
+            enrichment,
             state,
             sink,
-            can_keep,
             patience,
             fatal,
         })
@@ -138,8 +136,8 @@ impl App {
 
     /// Name and address of each receiver; port 0 of the configuration is resolved.
     #[must_use]
-    pub fn receivers(&self) -> &[(String, SocketAddr)] {
-        &self.receivers
+    pub fn receivers(&self) -> Vec<(String, SocketAddr)> {
+        self.receivers.addresses()
     }
 
     /// Where the management server listens.
@@ -164,17 +162,17 @@ impl App {
     /// or the grace period is over.
     pub fn stop(mut self) -> Stopped {
         let start = Instant::now();
-        let deadline = start + self.grace_period;
+        let grace_period = self.config.clickhouse.batch.shutdown_grace_period;
+        let deadline = start + grace_period;
         self.view.enter(Phase::Stopping);
-        self.stop.store(true, Ordering::Relaxed);
+        let readers = self.receivers.stop();
         // The rest is for the disk, or for threads to end.
-        let rest = self.grace_period / if self.can_keep { 2 } else { 20 };
+        let rest = grace_period / if self.sink.can_keep { 2 } else { 20 };
         let patience_ends = deadline - rest;
-        let are_readers_done = || self.readers.iter().all(JoinHandle::is_finished);
+        let are_readers_done = || readers.left() == 0;
+        let is_sink_done = || self.sink.threads.iter().all(JoinHandle::is_finished);
         // Without rows on their way the sink has nothing to do, even if it waits for ClickHouse.
-        let is_drained = || {
-            self.view.ledger.books().pending() == 0 || self.sink.iter().all(JoinHandle::is_finished)
-        };
+        let is_drained = || self.view.ledger.books().pending() == 0 || is_sink_done();
         wait_until(patience_ends, are_readers_done);
         // What the last datagrams announced is written beside the draining.
         if let Some(state) = &mut self.state {
@@ -183,13 +181,12 @@ impl App {
         wait_until(patience_ends, is_drained);
         // Nothing is lost by it any more: what is under way then is of the spool, and stays there.
         self.patience.end();
-        let is_sink_done = || self.sink.iter().all(JoinHandle::is_finished);
         wait_until(deadline, || are_readers_done() && is_sink_done());
         wait_until(deadline, || self.state.as_ref().is_none_or(StateWriter::is_finished));
         if self.state.is_some_and(|state| !state.is_finished()) {
             warn!("Templates were not written in time, the file of before stays.");
         }
-        let readers_left = self.readers.iter().filter(|reader| !reader.is_finished()).count();
+        let readers_left = readers.left();
         if readers_left > 0 {
             warn!(readers_left, "Readers did not end in time, what they hold is lost uncounted.");
         }
@@ -210,11 +207,6 @@ impl App {
         );
         Stopped { books, is_drained: readers_left == 0 && rows_left == 0 }
     }
-}
-
-/// What each receiver listens on, by name.
-fn bind_receivers(config: &Config) -> Result<Vec<(String, Bound)>, BindError> {
-    config.receivers.iter().map(|receiver| Ok((receiver.name.clone(), bind(receiver)?))).collect()
 }
 
 /// Restores the templates of the run before, and starts to keep those of this one.
@@ -239,9 +231,8 @@ fn show_state(
     exporters: &Arc<Exporters>,
     metrics: &Metrics,
 ) {
-    let batch = &config.clickhouse.batch;
-    let capacity = if batch.enabled { batch.queue_capacity_rows } else { 0 };
-    metrics.gauge(MetricName::BatchQueueCapacity, &[]).set(as_f64(capacity));
+    let has_queue = config.clickhouse.batch.enabled;
+    let capacity = metrics.gauge(MetricName::BatchQueueCapacity, &[]);
     let queue_rows = metrics.gauge(MetricName::BatchQueueRows, &[]);
     let exporter_count = metrics.gauge(MetricName::DecodeExporters, &[]);
     let template_count = metrics.gauge(MetricName::DecodeTemplates, &[]);
@@ -251,6 +242,7 @@ fn show_state(
     let exporters = Arc::clone(exporters);
     metrics.on_render(move || {
         queue_rows.set(as_f64(queue_depth.rows()));
+        capacity.set(if has_queue { as_f64(queue_depth.capacity_rows()) } else { 0.0 });
         exporter_count.set(as_f64(exporters.count()));
         template_count.set(as_f64(exporters.template_count()));
         let (sets, bytes) = exporters.waiting();

@@ -22,7 +22,6 @@ const SMALL_CHUNKS_MAX: usize = 64;
 pub struct ChunkSender {
     sender: Sender<Handover>,
     depth: QueueDepth,
-    capacity_rows: usize,
     on_row_error: OnRowError,
 }
 
@@ -42,17 +41,24 @@ pub struct ChunkReceiver {
     depth: QueueDepth,
 }
 
-/// How many rows wait.
-#[derive(Clone, Debug, Default)]
-pub struct QueueDepth(Arc<AtomicUsize>);
+/// How many rows wait, and how many may.
+#[derive(Clone, Debug)]
+pub struct QueueDepth(Arc<Depth>);
+
+#[derive(Debug)]
+struct Depth {
+    rows: AtomicUsize,
+    capacity_rows: AtomicUsize,
+}
 
 /// A queue for at most `capacity_rows` rows.
 #[must_use]
 pub fn bounded(capacity_rows: usize) -> (ChunkSender, ChunkReceiver) {
     let (sender, receiver) = crossbeam_channel::unbounded(); // bounded by its rows, below
-    let depth = QueueDepth::default();
+    let (rows, capacity_rows) = (AtomicUsize::new(0), AtomicUsize::new(capacity_rows));
+    let depth = QueueDepth(Arc::new(Depth { rows, capacity_rows }));
     let on_row_error = OnRowError::default();
-    let sender = ChunkSender { sender, depth: depth.clone(), capacity_rows, on_row_error };
+    let sender = ChunkSender { sender, depth: depth.clone(), on_row_error };
     (sender, ChunkReceiver { receiver, depth })
 }
 
@@ -70,16 +76,17 @@ impl ChunkSender {
     /// The chunk, to be counted as dropped.
     pub fn try_push(&self, chunk: Chunk) -> Result<(), Chunk> {
         let rows = chunk.rows();
+        let capacity_rows = self.depth.capacity_rows();
         let reserve = |depth: usize| {
             let wanted = depth.checked_add(rows)?;
-            (wanted <= self.capacity_rows).then_some(wanted)
+            (wanted <= capacity_rows).then_some(wanted)
         };
-        if self.depth.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_err() {
+        if self.depth.0.rows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_err() {
             return Err(chunk);
         }
         let handover = Handover { chunk, on_row_error: self.on_row_error };
         self.sender.send(handover).map_err(|refused| {
-            self.depth.0.fetch_sub(rows, Ordering::Relaxed);
+            self.depth.0.rows.fetch_sub(rows, Ordering::Relaxed);
             refused.0.chunk
         })
     }
@@ -105,14 +112,14 @@ impl ChunkReceiver {
     /// The time is over, or every sender is gone and the queue is empty.
     pub fn pop(&self, timeout: Duration) -> Result<Handover, RecvTimeoutError> {
         let handover = self.receiver.recv_timeout(timeout)?;
-        self.depth.0.fetch_sub(handover.chunk.rows(), Ordering::Relaxed);
+        self.depth.0.rows.fetch_sub(handover.chunk.rows(), Ordering::Relaxed);
         Ok(handover)
     }
 
-    /// How many rows wait.
+    /// How many rows wait, and how many may.
     #[must_use]
-    pub fn rows(&self) -> usize {
-        self.depth.rows()
+    pub fn depth(&self) -> &QueueDepth {
+        &self.depth
     }
 
     /// Whether no chunk waits.
@@ -126,7 +133,18 @@ impl QueueDepth {
     /// Rows in the queue.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.rows.load(Ordering::Relaxed)
+    }
+
+    /// How many rows it takes.
+    #[must_use]
+    pub fn capacity_rows(&self) -> usize {
+        self.0.capacity_rows.load(Ordering::Relaxed)
+    }
+
+    /// Lets it take so many rows. Those that wait go on waiting when there are more.
+    pub fn set_capacity_rows(&self, rows: usize) {
+        self.0.capacity_rows.store(rows, Ordering::Relaxed);
     }
 }
 

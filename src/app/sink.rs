@@ -6,20 +6,24 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::Sender;
 
-use crate::clickhouse::EndpointInUse;
+use crate::clickhouse::{EndpointInUse, Login, SharedLogin};
 use crate::config::{ClickHouseConfig, Config, OnRowError};
 use crate::patience::Patience;
 use crate::queue::{self, ChunkSender, QueueDepth};
 use crate::receive::Outlet;
-use crate::sink::{Alarms, Backlog, ClickHouse, Delivery, Direct, Fatal, Flusher, Ledger, Tries};
+use crate::sink::{
+    Alarms, Backlog, BatchLimits, ClickHouse, Delivery, Direct, Fatal, Flusher, Ledger, Tries,
+};
 use crate::spool::Spool;
 use crate::telemetry::Metrics;
 
 use super::{StartError, spawn};
 
 /// What everything that delivers shares.
+#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) endpoint: Arc<EndpointInUse>,
+    pub(super) login: SharedLogin,
     pub(super) patience: Patience,
     pub(super) ledger: Arc<Ledger>,
     pub(super) alarms: Arc<Alarms>,
@@ -28,9 +32,11 @@ pub(super) struct Shared {
 }
 
 /// The sink, with its threads running.
+#[derive(Debug)]
 pub(super) struct Sink {
-    pub(super) outlets: Outlets,
     pub(super) queue_depth: QueueDepth,
+    limits: Arc<BatchLimits>,
+    login: SharedLogin,
     /// The flusher, then delivery; none without batching.
     pub(super) threads: Vec<JoinHandle<()>>,
     /// Rows that ClickHouse does not take in time have another end than being lost.
@@ -38,6 +44,7 @@ pub(super) struct Sink {
 }
 
 /// Gives each reader its outlet.
+#[derive(Debug)]
 pub(super) enum Outlets {
     Queue(ChunkSender),
     Direct(Box<ClickHouseConfig>, Shared),
@@ -46,29 +53,42 @@ pub(super) enum Outlets {
 impl Shared {
     /// Tries with connections of their own.
     fn tries(&self, config: &ClickHouseConfig) -> io::Result<Tries<ClickHouse>> {
-        let destination = ClickHouse::new(config, Arc::clone(&self.endpoint), &self.patience)?;
+        let (login, endpoint) = (Arc::clone(&self.login), Arc::clone(&self.endpoint));
+        let destination = ClickHouse::new(config, login, endpoint, &self.patience)?;
         let (patience, alarms) = (self.patience.clone(), Arc::clone(&self.alarms));
         Ok(Tries::new(destination, config, patience, alarms, &self.metrics))
     }
 }
 
 impl Sink {
-    pub(super) fn start(config: &Config, shared: Shared) -> Result<Self, StartError> {
+    /// The sink, and what gives readers their outlets.
+    pub(super) fn start(config: &Config, shared: Shared) -> Result<(Self, Outlets), StartError> {
         let (queue, chunks) = queue::bounded(config.clickhouse.batch.queue_capacity_rows);
         let queue_depth = queue.depth();
+        let limits = Arc::new(BatchLimits::new(&config.clickhouse.batch));
+        let login = Arc::clone(&shared.login);
         let spool = Spool::open(&config.spool, &shared.metrics)?;
         let can_keep = spool.is_some();
         if !config.clickhouse.batch.enabled {
             let outlets = Outlets::Direct(Box::new(config.clickhouse.clone()), shared);
-            return Ok(Self { outlets, queue_depth, threads: Vec::new(), can_keep });
+            return Ok((
+                Self { queue_depth, limits, login, threads: Vec::new(), can_keep },
+                outlets,
+            ));
         }
         let backlog = spool.map(|spool| {
             let ledger = Arc::clone(&shared.ledger);
             Arc::new(Backlog::new(spool, &config.spool, &config.clickhouse.retry, ledger))
         });
         let (batches, delivered) = crossbeam_channel::bounded(0);
-        let flusher =
-            Flusher::new(&config.clickhouse, chunks, batches, backlog.clone(), &shared.metrics);
+        let flusher = Flusher::new(
+            &config.clickhouse,
+            Arc::clone(&limits),
+            chunks,
+            batches,
+            backlog.clone(),
+            &shared.metrics,
+        );
         let delivery = Delivery::new(
             delivered,
             shared.tries(&config.clickhouse)?,
@@ -81,7 +101,15 @@ impl Sink {
             spawn("flusher", move || flusher.run())?,
             spawn("delivery", move || delivery.run(&shared.fatal))?,
         ];
-        Ok(Self { outlets: Outlets::Queue(queue), queue_depth, threads, can_keep })
+        Ok((Self { queue_depth, limits, login, threads, can_keep }, Outlets::Queue(queue)))
+    }
+
+    /// Takes over what of another configuration needs no restart.
+    pub(super) fn follow(&self, config: &Config) {
+        let clickhouse = &config.clickhouse;
+        self.limits.set(&clickhouse.batch);
+        self.queue_depth.set_capacity_rows(clickhouse.batch.queue_capacity_rows);
+        self.login.store(Arc::new(Login::of(clickhouse)));
     }
 }
 

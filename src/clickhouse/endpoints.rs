@@ -34,6 +34,7 @@ pub struct Endpoints {
     connections: Vec<Connection>,
     /// Of all connections, so that a ping goes on while an insert to another server is waited for.
     runtime: Arc<Runtime>,
+    patience: Patience,
     choice: Choice,
     /// The ping of the first endpoint that is under way.
     ping: Option<JoinHandle<bool>>,
@@ -73,15 +74,21 @@ impl Endpoints {
         patience: &Patience,
     ) -> io::Result<Self> {
         let runtime = runtime()?;
-        let connect = |endpoint: &String| Connection::to(config, endpoint, &runtime, patience);
         Ok(Self {
-            connections: config.endpoints.iter().map(connect).collect(),
+            connections: connect(config, &runtime, patience),
+            patience: patience.clone(),
             choice: Choice::new(config.endpoints.len()),
             runtime,
             ping: None,
             shown,
             logs: config.endpoints.iter().map(|_| RateLimit::new(LOG_INTERVAL)).collect(),
         })
+    }
+
+    /// Connects anew, as another user.
+    pub fn log_in(&mut self, config: &ClickHouseConfig) {
+        self.connections = connect(config, &self.runtime, &self.patience);
+        self.ping = None;
     }
 
     /// The one in use.
@@ -147,6 +154,15 @@ impl Endpoints {
         self.shown.set(0);
         info!(from, to = self.shown.url(), "The first ClickHouse endpoint is back and used again.");
     }
+}
+
+fn connect(
+    config: &ClickHouseConfig,
+    runtime: &Arc<Runtime>,
+    patience: &Patience,
+) -> Vec<Connection> {
+    let connect = |endpoint: &String| Connection::to(config, endpoint, runtime, patience);
+    config.endpoints.iter().map(connect).collect()
 }
 
 impl EndpointInUse {

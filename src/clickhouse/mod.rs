@@ -8,6 +8,7 @@ mod endpoints;
 mod errors;
 mod frames;
 mod insert;
+mod login;
 mod native;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use endpoints::{EndpointInUse, Endpoints};
 pub use errors::{CITED_VALUES, Class, ClickHouseError};
 pub use frames::Method;
 pub use insert::{Insert, InsertSettings, Views, encode_batch, encode_body};
+pub use login::{Login, SharedLogin};
 
 /// What was encoded as the body of an insert.
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Each section reads its own keys through a `Section`, which collects every mistake instead of
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
+mod changes;
 mod document;
 mod enrichment;
 mod exporters;

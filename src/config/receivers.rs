@@ -60,6 +60,24 @@ pub struct TcpConfig {
     pub idle_timeout: Duration,
 }
 
+impl ReceiverConfig {
+    /// Whether a receiver can go on with the sockets of another.
+    #[must_use]
+    pub fn has_same_sockets(&self, other: &Self) -> bool {
+        (&self.name, self.listen, &self.transport) == (&other.name, other.listen, &other.transport)
+    }
+
+    /// Whether sockets of two receivers cannot have their addresses at the same time. `[::]` takes IPv4 too.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let has_any = self.listen.ip().is_unspecified() || other.listen.ip().is_unspecified();
+        self.transport.label() == other.transport.label()
+            && self.listen.port() != 0
+            && self.listen.port() == other.listen.port()
+            && (has_any || self.listen.ip() == other.listen.ip())
+    }
+}
+
 impl Transport {
     /// The name in the configuration.
     #[must_use]
@@ -90,7 +108,7 @@ pub(super) fn read(section: Section<'_>, is_batched: bool) -> Vec<ReceiverConfig
         .collect();
     for (index, receiver) in receivers.iter().enumerate() {
         let mut earlier = receivers.iter().take(index);
-        if let Some(other) = earlier.find(|other| overlap(other, receiver)) {
+        if let Some(other) = earlier.find(|other| other.overlaps(receiver)) {
             let text = format!("{} is taken by the receiver {}", receiver.listen, other.name);
             section.mistake(&receiver.name, text);
         }
@@ -104,15 +122,6 @@ pub(super) fn read(section: Section<'_>, is_batched: bool) -> Vec<ReceiverConfig
 
 /// The name is a metric label, a thread's name and a part of environment variables.
 const RECEIVER_NAME_RULE: &str = "a receiver's name has 1 to 32 characters of a-z, 0-9, _ and -";
-
-/// Whether two sockets cannot have these addresses at the same time. `[::]` takes IPv4 too.
-fn overlap(a: &ReceiverConfig, b: &ReceiverConfig) -> bool {
-    let has_any = a.listen.ip().is_unspecified() || b.listen.ip().is_unspecified();
-    a.transport.label() == b.transport.label()
-        && a.listen.port() != 0
-        && a.listen.port() == b.listen.port()
-        && (has_any || a.listen.ip() == b.listen.ip())
-}
 
 fn receiver(name: String, section: Section<'_>, is_batched: bool) -> ReceiverConfig {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));

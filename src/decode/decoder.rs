@@ -135,6 +135,11 @@ impl Decoder {
         }
     }
 
+    /// Decodes so from now on.
+    pub fn use_options(&mut self, options: DecoderOptions) {
+        self.options = options;
+    }
+
     /// From now on, notes what becomes of each set.
     pub fn watch_sets(&mut self) {
         self.watch = Some(Watch::default());

@@ -28,7 +28,7 @@ pub struct KnownExporter {
 
 /// One table `[[exporters.interfaces]]`. Empty texts and 0 say nothing.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct KnownInterface {
+pub(super) struct KnownInterface {
     pub(super) name: Arc<str>,
     pub(super) alias: Arc<str>,
     pub(super) speed_mbit: u32,

@@ -47,7 +47,7 @@ struct Slot {
 }
 
 /// Addresses that are remembered, 1.3 MiB a reader. Measured (docs/performance.md).
-const SLOTS: usize = 1 << 16;
+const SLOTS: usize = 1 << u16::BITS;
 
 /// Facts that are remembered; what is beyond begins anew. A row has two addresses.
 const FACTS_MAX: usize = 1 << 17;
@@ -121,10 +121,13 @@ impl FactBook {
 
 /// Who sends to chosen addresses can make them collide, which costs a look into the tables.
 fn slot_of(address: [u8; 16]) -> usize {
-    let bits = u128::from_le_bytes(address);
-    let [low, high] = [bits, bits >> 64].map(|half| (half & u128::from(u64::MAX)) as u64);
+    let [high, low] = [0, 8].map(|start| {
+        let half: [u8; 8] = std::array::from_fn(|index| address[start + index]);
+        u64::from_le_bytes(half)
+    });
+    // The upper bits of the product depend on all of the address.
     let mixed = (low ^ high.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (64 - SLOTS.trailing_zeros())) as usize
+    usize::from(u16::from_be_bytes([mixed.to_be_bytes()[0], mixed.to_be_bytes()[1]]))
 }
 
 impl Facts {

@@ -151,11 +151,25 @@ mod tests {
 
     #[test]
     fn every_mistake_is_said_with_its_line() {
-        let text = "prefix,asn,name\n10.0.0.0/33,1,a\n10.0.0.1/24,1,a\n";
-        insta::assert_snapshot!(Prefixes::parse(text).unwrap_err(), @"");
-        let text =
-            "as,prefix\nAS-1,10.0.0.0/8\n\n1,10.0.0.0/8\n2,10.0.0.0/8\n1,2,3\n4294967296,::/0\n";
-        insta::assert_snapshot!(Prefixes::parse(text).unwrap_err(), @"");
-        insta::assert_snapshot!(Prefixes::parse("").unwrap_err(), @"");
+        let mistakes = |text| Prefixes::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            mistakes("prefix,asn\n10.0.0.0/33,1\n"),
+            "line 1: there is no column \"asn\"; the columns are prefix, as, name, country, site, role"
+        );
+        let text = "as,prefix\nAS-1,10.0.0.0/8\n\n# old\n1,10.0.0.0/8\n2,10.0.0.0/8\n1,2,3\n\
+                    4294967296,::/0\n1,10.0.0.1/24\n";
+        assert_eq!(
+            mistakes(text).split("; ").collect::<Vec<_>>(),
+            [
+                "line 2: as \"AS-1\" is no AS number",
+                "line 6: prefix 10.0.0.0/8 is there before",
+                "line 7: has 3 fields, the first line has 2",
+                "line 8: as \"4294967296\" is no AS number",
+                "line 9: prefix \"10.0.0.1/24\" is none, or has bits behind its length",
+            ]
+        );
+        assert!(mistakes("").starts_with("line 1: the column prefix is missing"));
+        let many = format!("prefix\n{}", "x\n".repeat(100));
+        assert!(mistakes(&many).ends_with("; and 80 more"));
     }
 }

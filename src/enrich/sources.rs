@@ -44,7 +44,7 @@ impl Sources {
         while row < chunk.rows() {
             let of_run = key(row);
             let end = (row + 1..chunk.rows()).find(|&next| key(next) != of_run);
-            let rows = row..end.unwrap_or(chunk.rows());
+            let rows = row..end.unwrap_or_else(|| chunk.rows());
             row = rows.end;
             let index = *indices.entry(of_run).or_insert_with(|| {
                 let address = addresses.get(usize::from(of_run.0)).and_then(|it| it.parse().ok());

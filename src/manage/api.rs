@@ -9,8 +9,10 @@ use crate::decode::{
     TemplateInfo, VARIABLE_LENGTH,
 };
 use crate::elements::registry;
+use crate::enrich::FileState;
 use crate::sink::{Alarm, Alarms, RowDropReason, Trouble};
 
+use super::reloads::ReloadState;
 use super::routes::{Phase, View};
 
 /// `/api/v1/status`.
@@ -22,8 +24,9 @@ pub(super) fn status(view: &View) -> Value {
         .collect();
     let receivers: Map<String, Value> = view
         .receivers
+        .load()
         .iter()
-        .map(|(name, listen)| (name.clone(), listen.as_str().into()))
+        .map(|(name, listen)| (name.clone(), listen.to_string().into()))
         .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -43,6 +46,27 @@ pub(super) fn status(view: &View) -> Value {
             "pending": books.pending(),
             "dropped": dropped,
         },
+        "configuration": configuration(&view.reloads.state()),
+    })
+}
+
+/// What became of the last configuration, and of the files that it names.
+fn configuration(state: &ReloadState) -> Value {
+    let file = |file: &FileState| {
+        json!({
+            "table": file.table,
+            "path": file.path,
+            "entries": file.entries,
+            "loadedMs": file.loaded_ms,
+            "error": file.error,
+        })
+    };
+    json!({
+        "appliedMs": state.applied_ms,
+        "refusedMs": state.refused_ms,
+        "mistakes": state.mistakes,
+        "needsRestart": state.needs_restart,
+        "files": state.files.iter().map(file).collect::<Value>(),
     })
 }
 

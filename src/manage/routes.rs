@@ -1,9 +1,10 @@
 //! What each path answers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use arc_swap::ArcSwap;
 use hyper::{Method, StatusCode};
 
 use crate::clickhouse::EndpointInUse;
@@ -12,6 +13,7 @@ use crate::sink::{Alarms, Ledger};
 use crate::telemetry::{Metrics, unix_ms};
 
 use super::api;
+use super::reloads::Reloads;
 
 /// Where the collector is in its life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,8 +40,10 @@ pub struct View {
     pub endpoint: Arc<EndpointInUse>,
     /// What is wrong with it.
     pub alarms: Arc<Alarms>,
+    /// What became of the configuration.
+    pub reloads: Reloads,
     /// Name and address of each receiver.
-    pub receivers: Vec<(String, String)>,
+    pub(super) receivers: ArcSwap<Vec<(String, SocketAddr)>>,
     phase: AtomicU8,
 }
 
@@ -59,10 +63,15 @@ impl View {
         ledger: Arc<Ledger>,
         endpoint: Arc<EndpointInUse>,
         alarms: Arc<Alarms>,
-        receivers: Vec<(String, String)>,
     ) -> Self {
         let phase = AtomicU8::new(Phase::Starting as u8);
-        Self { metrics, exporters, ledger, endpoint, alarms, receivers, phase }
+        let (reloads, receivers) = (Reloads::new(&metrics), ArcSwap::default());
+        Self { reloads, metrics, exporters, ledger, endpoint, alarms, receivers, phase }
+    }
+
+    /// The receivers are these now.
+    pub fn show_receivers(&self, receivers: &[(String, SocketAddr)]) {
+        self.receivers.store(Arc::new(receivers.to_vec()));
     }
 
     /// Enters a phase.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::decode::{Datagram, Decoder};
+use crate::decode::{Datagram, Decoder, DecoderOptions};
 use crate::telemetry::unix_ms;
 
 use super::intake::Intake;
@@ -95,6 +95,11 @@ impl Connection {
     /// Whose it is.
     pub(super) fn exporter(&self) -> IpAddr {
         self.exporter
+    }
+
+    /// Decodes its further messages so.
+    pub(super) fn use_options(&mut self, options: &DecoderOptions) {
+        self.decoder.use_options(options.clone());
     }
 
     /// How long it has been quiet.

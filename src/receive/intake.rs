@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Histogram};
 
-use crate::decode::{Datagram, Decoder, Protocol, Tally};
+use crate::decode::{Datagram, Decoder, DecoderOptions, Protocol, Tally};
+use crate::enrich::Enricher;
 use crate::flow::ChunkWriter;
 use crate::queue::ChunkSender;
 use crate::sink::{Direct, Ledger, RowDropReason};
 use crate::telemetry::{MetricName, Metrics};
 
 use super::decode_metrics::DecodeMetrics;
+use super::settings::{ReceiverSettings, SharedSettings};
 
 /// A chunk is handed over at this age although it is not full, so that rows are not late at low rates.
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(50);
@@ -25,10 +27,13 @@ pub enum Outlet {
     Direct(Box<Direct>),
 }
 
-/// Decodes for one reader, counts, and hands chunks over.
+/// Decodes for one reader, counts, enriches, and hands chunks over.
 #[derive(Debug)]
 pub struct Intake {
     receiver: String,
+    shared: SharedSettings,
+    settings: Arc<ReceiverSettings>,
+    enricher: Enricher,
     writer: ChunkWriter,
     outlet: Outlet,
     ledger: Arc<Ledger>,
@@ -39,19 +44,23 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// For a reader of the receiver called `receiver`; its chunks have at most `rows_max` rows.
+    /// For a reader of the receiver called `receiver`.
     #[must_use]
     pub fn new(
         receiver: &str,
-        rows_max: usize,
+        shared: SharedSettings,
         outlet: Outlet,
         ledger: Arc<Ledger>,
         decode_metrics: Arc<DecodeMetrics>,
         metrics: &Metrics,
     ) -> Self {
+        let settings = shared.load_full();
         Self {
             receiver: receiver.to_owned(),
-            writer: ChunkWriter::new(rows_max),
+            writer: ChunkWriter::new(settings.chunk_rows_max),
+            enricher: Enricher::new(Arc::clone(&settings.tables), metrics),
+            shared,
+            settings,
             outlet,
             ledger,
             decode_metrics,
@@ -64,6 +73,27 @@ impl Intake {
     /// The receiver's name.
     pub(super) fn receiver(&self) -> &str {
         &self.receiver
+    }
+
+    /// How its reader decodes now.
+    pub(super) fn options(&self) -> &DecoderOptions {
+        &self.settings.options
+    }
+
+    /// Whether there are other settings. Before they are taken, every chunk has to be closed and handed over.
+    pub(super) fn is_outdated(&self) -> bool {
+        !std::ptr::eq(Arc::as_ptr(&self.shared.load()), Arc::as_ptr(&self.settings))
+    }
+
+    /// Takes the settings of now.
+    pub(super) fn renew(&mut self) {
+        self.settings = self.shared.load_full();
+        let ReceiverSettings { tables, on_row_error, chunk_rows_max, .. } = &*self.settings;
+        self.enricher.adopt(Arc::clone(tables));
+        self.writer = ChunkWriter::new(*chunk_rows_max);
+        if let Outlet::Queue(queue) = &mut self.outlet {
+            *queue = queue.with(*on_row_error);
+        }
     }
 
     /// Makes ready to hand rows over.
@@ -112,6 +142,7 @@ impl Intake {
         for mut chunk in self.writer.take_closed() {
             let rows = chunk.rows();
             self.ledger.receive(rows);
+            self.enricher.enrich(&mut chunk);
             let queue = match &mut self.outlet {
                 Outlet::Queue(queue) => queue,
                 Outlet::Direct(direct) => {

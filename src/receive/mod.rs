@@ -1,7 +1,7 @@
 //! Datagrams, and messages of connections, from the network to the queue.
 //!
 //! A UDP receiver has several sockets on one address (`SO_REUSEPORT`), and each socket a reader thread
-//! that does everything up to the queue: batched receive, decode, count. What can be lost here: datagrams
+//! that does everything up to the queue: batched receive, decode, enrich, count. What can be lost here: datagrams
 //! that the kernel drops because a receive buffer is full, and chunks that the queue does not take. Both
 //! are counted.
 //!
@@ -13,6 +13,7 @@ mod connection;
 mod decode_metrics;
 mod intake;
 mod reader;
+mod settings;
 mod socket;
 mod stream;
 mod sys;
@@ -21,5 +22,6 @@ mod tcp;
 pub use decode_metrics::DecodeMetrics;
 pub use intake::{Intake, Outlet};
 pub use reader::Reader;
-pub use socket::{BindError, Bound, bind};
+pub use settings::{ReceiverSettings, SharedSettings};
+pub use socket::{BindError, Bound, Sharing, bind};
 pub use tcp::TcpReader;

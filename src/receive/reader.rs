@@ -72,6 +72,8 @@ impl Reader {
         self.intake.prepare();
         while !stop.load(Ordering::Relaxed) {
             self.receive(true);
+            // An idle one too: what the old settings hold can be large.
+            self.renew();
             let now = Instant::now();
             self.intake.close_old(now);
             self.push_closed();
@@ -91,6 +93,16 @@ impl Reader {
         decoder.end_waiting(|protocol, tally| intake.count_more(protocol, tally));
     }
 
+    /// Takes other settings, if there are: what is received behind a change is decoded by them.
+    fn renew(&mut self) {
+        if self.intake.is_outdated() {
+            self.intake.close_all();
+            self.push_closed();
+            self.intake.renew();
+            self.decoder.use_options(self.intake.options().clone());
+        }
+    }
+
     /// Receives and decodes one batch; returns its datagrams.
     fn receive(&mut self, wait: bool) -> usize {
         let received = match self.batch.receive(&self.socket, wait) {
@@ -100,6 +112,7 @@ impl Reader {
                 return 0;
             }
         };
+        self.renew();
         let now = Instant::now();
         let received_ms = unix_ms();
         let mut lost = 0;

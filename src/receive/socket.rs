@@ -47,14 +47,23 @@ impl Bound {
     }
 }
 
+/// Who else may have the address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sharing {
+    /// Nobody: a port that somebody else shares is refused.
+    Nobody,
+    /// A receiver of this process that is about to close.
+    OwnProcess,
+}
+
 /// Binds the address of one receiver.
 ///
 /// # Errors
 ///
 /// The address is in use or not of this machine, or the port needs a privilege.
-pub fn bind(config: &ReceiverConfig) -> Result<Bound, BindError> {
+pub fn bind(config: &ReceiverConfig, sharing: Sharing) -> Result<Bound, BindError> {
     let bound = match &config.transport {
-        Transport::Udp(udp) => bind_all(config, udp).map(Bound::Udp),
+        Transport::Udp(udp) => bind_all(config, udp, sharing).map(Bound::Udp),
         Transport::Tcp(tcp) => listen(config.listen).map(|it| Bound::Tcp(it, tcp.clone())),
     };
     bound.map_err(|error| BindError {
@@ -80,8 +89,16 @@ pub fn bind(config: &ReceiverConfig) -> Result<Bound, BindError> {
 
 /// The first socket binds alone, so that a port that somebody else shares is refused; only then the
 /// address is opened for our others.
-fn bind_all(config: &ReceiverConfig, udp: &UdpConfig) -> io::Result<Vec<UdpSocket>> {
-    let first = bind_socket(config.listen, |address| new_udp_socket(address, udp))?;
+fn bind_all(
+    config: &ReceiverConfig,
+    udp: &UdpConfig,
+    sharing: Sharing,
+) -> io::Result<Vec<UdpSocket>> {
+    let first = bind_socket(config.listen, |address| {
+        let socket = new_udp_socket(address, udp)?;
+        socket.set_reuse_port(sharing == Sharing::OwnProcess)?;
+        Ok(socket)
+    })?;
     first.set_reuse_port(true)?;
     let address = first.local_addr()?.as_socket().unwrap_or(config.listen);
     let mut sockets = vec![UdpSocket::from(first)];

@@ -74,7 +74,6 @@ impl TcpReader {
     pub fn new(
         listener: TcpListener,
         config: TcpConfig,
-        options: DecoderOptions,
         exporters: Arc<Exporters>,
         intake: Intake,
         stop_wait: Duration,
@@ -89,7 +88,7 @@ impl TcpReader {
             listener,
             config,
             connections: Vec::new(),
-            options,
+            options: intake.options().clone(),
             exporters,
             intake,
             backpressure,
@@ -124,6 +123,17 @@ impl TcpReader {
         self.push_closed(stop);
     }
 
+    /// Takes other settings, if there are: what is received behind a change is decoded by them.
+    fn renew(&mut self, stop: &AtomicBool) {
+        if self.intake.is_outdated() {
+            self.intake.close_all();
+            self.push_closed(stop);
+            self.intake.renew();
+            self.options = self.intake.options().clone();
+            self.connections.iter_mut().for_each(|it| it.use_options(&self.options));
+        }
+    }
+
     /// Waits for connections and their bytes, and takes what is there; returns how many had bytes.
     fn receive(&mut self, timeout: Duration, stop: &AtomicBool) -> usize {
         self.poll.clear();
@@ -136,6 +146,7 @@ impl TcpReader {
             }
             return 0;
         }
+        self.renew(stop);
         // Who was idle is decided by the time before reading, which may wait for the queue.
         let now = Instant::now();
         let mut received = 0;

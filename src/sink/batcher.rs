@@ -1,5 +1,6 @@
 //! When a batch is complete. Decides by rows and times that it is given; sends nothing.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::config::{BatchConfig, OnRowError};
@@ -12,6 +13,30 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// How many times `max-latency` a batch may wait while others fill.
 const LATENESS_MAX: u32 = 10;
+
+/// When batches are complete; may change while they are gathered.
+#[derive(Debug)]
+pub struct BatchLimits {
+    max_rows: AtomicUsize,
+    max_latency_ms: AtomicU64,
+}
+
+impl BatchLimits {
+    /// Those of a configuration.
+    #[must_use]
+    pub fn new(config: &BatchConfig) -> Self {
+        let limits = Self { max_rows: AtomicUsize::new(0), max_latency_ms: AtomicU64::new(0) };
+        limits.set(config);
+        limits
+    }
+
+    /// From now on those of another one.
+    pub fn set(&self, config: &BatchConfig) {
+        let latency_ms = u64::try_from(config.max_latency.as_millis()).unwrap_or(u64::MAX);
+        self.max_rows.store(config.max_rows, Ordering::Relaxed);
+        self.max_latency_ms.store(latency_ms, Ordering::Relaxed);
+    }
+}
 
 /// Chunks of one day that will be sent together.
 #[derive(Debug)]
@@ -35,10 +60,18 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    /// A batcher by the configuration.
+    /// A batcher with these limits.
     #[must_use]
-    pub(super) fn new(config: &BatchConfig) -> Self {
-        Self { max_rows: config.max_rows, max_latency: config.max_latency, open: Vec::new() }
+    pub(super) fn new(limits: &BatchLimits) -> Self {
+        let mut batcher = Self { max_rows: 0, max_latency: Duration::ZERO, open: Vec::new() };
+        batcher.obey(limits);
+        batcher
+    }
+
+    /// Takes over limits that may have changed.
+    pub(super) fn obey(&mut self, limits: &BatchLimits) {
+        self.max_rows = limits.max_rows.load(Ordering::Relaxed);
+        self.max_latency = Duration::from_millis(limits.max_latency_ms.load(Ordering::Relaxed));
     }
 
     /// Adds a chunk. Returns the batch of the same day and policy that has no room for it, if there is one.

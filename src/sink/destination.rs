@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tracing::warn;
 
 use crate::clickhouse::{
-    Block, ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, Method,
-    Views, encode_batch,
+    Block, ClickHouseError, Connection, EndpointInUse, Endpoints, Insert, InsertSettings, Login,
+    Method, SharedLogin, Views, encode_batch,
 };
 use crate::config::{ClickHouseConfig, OnRowError};
 use crate::patience::Patience;
@@ -124,6 +124,8 @@ const RESPONSE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct ClickHouse {
     endpoints: Endpoints,
+    /// The user of now; `config` has the one of the connections.
+    login: SharedLogin,
     config: ClickHouseConfig,
     insert_flows: String,
     insert_dead_letters: String,
@@ -140,17 +142,20 @@ pub struct ClickHouse {
 }
 
 impl ClickHouse {
-    /// A destination that is not prepared yet, whose requests end with `patience`.
+    /// A destination that is not prepared yet, whose requests end with `patience`. It is always the user of
+    /// `login`.
     ///
     /// # Errors
     ///
     /// The system gives no epoll instance.
     pub fn new(
         config: &ClickHouseConfig,
+        login: SharedLogin,
         in_use: Arc<EndpointInUse>,
         patience: &Patience,
     ) -> std::io::Result<Self> {
         Ok(Self {
+            login,
             endpoints: Endpoints::new(config, in_use, patience)?,
             insert_flows: format!("INSERT INTO `{}`.flows FORMAT Native", config.database),
             insert_dead_letters: format!(
@@ -163,6 +168,18 @@ impl ClickHouse {
             is_started: false,
             last_token: String::new(),
         })
+    }
+
+    /// Becomes another user when there is one.
+    fn renew_login(&mut self) {
+        let login = self.login.load();
+        if **login != Login::of(&self.config) {
+            self.config.username.clone_from(&login.username);
+            self.config.password.clone_from(&login.password);
+            drop(login);
+            self.endpoints.log_in(&self.config);
+            self.settings = None;
+        }
     }
 
     /// Sees to the schema of a server and learns which settings it knows.
@@ -240,6 +257,7 @@ impl ClickHouse {
 
 impl Destination for ClickHouse {
     fn prepare(&mut self) -> Result<(), DeliveryError> {
+        self.renew_login();
         let settings = self.settings_of(self.endpoints.in_use());
         self.settings = Some(settings.map_err(|error| self.pass_over(error))?);
         self.is_started = true;
@@ -247,6 +265,7 @@ impl Destination for ClickHouse {
     }
 
     fn deliver(&mut self, batch: &Batch, views: Views) -> Result<(), DeliveryError> {
+        self.renew_login();
         if self.last_token != batch.token {
             self.last_token.clone_from(&batch.token);
             self.return_to_first();

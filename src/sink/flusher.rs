@@ -13,7 +13,7 @@ use crate::spool::Why;
 use crate::telemetry::{MetricName, Metrics};
 
 use super::backlog::Backlog;
-use super::batcher::{Batcher, OpenBatch};
+use super::batcher::{BatchLimits, Batcher, OpenBatch};
 use super::destination::{Batch, Target};
 use super::run_name;
 
@@ -29,8 +29,7 @@ pub struct Flusher {
     delivery: Sender<Batch>,
     /// Where batches go that delivery has no time for.
     backlog: Option<Arc<Backlog>>,
-    /// In the queue, more than these must not wait for delivery.
-    pressing_rows: usize,
+    limits: Arc<BatchLimits>,
     /// Names this run of the collector in tokens.
     run: String,
     batches: u64,
@@ -44,6 +43,7 @@ impl Flusher {
     #[must_use]
     pub fn new(
         config: &ClickHouseConfig,
+        limits: Arc<BatchLimits>,
         queue: ChunkReceiver,
         delivery: Sender<Batch>,
         backlog: Option<Arc<Backlog>>,
@@ -51,11 +51,11 @@ impl Flusher {
     ) -> Self {
         Self {
             queue,
-            batcher: Batcher::new(&config.batch),
+            batcher: Batcher::new(&limits),
             method: Method::of(config.compress_requests),
             delivery,
             backlog,
-            pressing_rows: config.batch.queue_capacity_rows / 2,
+            limits,
             run: run_name(),
             batches: 0,
             batch_rows: metrics.histogram(MetricName::BatchRows, &[]),
@@ -67,6 +67,7 @@ impl Flusher {
     pub fn run(mut self) {
         let mut is_open = true;
         while is_open {
+            self.batcher.obey(&self.limits);
             let complete = match self.queue.pop(self.batcher.time_left(Instant::now())) {
                 Ok(handover) => self.batcher.add(handover, Instant::now()),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -109,7 +110,8 @@ impl Flusher {
     /// Waits until delivery takes a batch, unless there is another place and no time.
     fn send(&self, mut batch: Batch) -> bool {
         loop {
-            let is_pressing = self.backlog.is_some() && self.queue.rows() > self.pressing_rows;
+            let depth = self.queue.depth();
+            let is_pressing = self.backlog.is_some() && depth.rows() > depth.capacity_rows() / 2;
             let pause = if is_pressing { Duration::ZERO } else { HAND_OVER_PAUSE };
             batch = match self.delivery.send_timeout(batch, pause) {
                 Ok(()) => return true,

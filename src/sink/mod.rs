@@ -24,6 +24,7 @@ mod tests;
 
 pub use alarms::{Alarm, Alarms, Trouble};
 pub use backlog::Backlog;
+pub use batcher::BatchLimits;
 pub use delivery::Delivery;
 pub use destination::{Batch, ClickHouse, DeliveryError, Destination, Fatal, Target};
 pub use direct::Direct;

@@ -1,20 +1,43 @@
 //! The log: one line an event to standard error, which systemd hands to the journal.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::OnceLock;
 
-use tracing_subscriber::EnvFilter;
+use tracing::warn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-/// Starts the log. `TIDEGATE_LOG` chooses what is logged (`debug`, `warn`, `tidegate::sink=debug`);
-/// without it, `info` of tidegate and `warn` of its libraries.
-pub fn init() {
-    let filter = std::env::var("TIDEGATE_LOG").unwrap_or_else(|_| "warn,tidegate=info".to_owned());
+type FilterHandle = reload::Handle<EnvFilter, Registry>;
+
+/// Changes what is logged; there when the log was started.
+static FILTER: OnceLock<FilterHandle> = OnceLock::new();
+
+/// Starts the log. The variable `TIDEGATE_LOG` chooses what is logged (`debug`, `warn`,
+/// `tidegate::sink=debug`); without it, `level` of tidegate, and `warn` of its libraries.
+pub fn init(level: &str) {
     let is_terminal = stderr().is_terminal();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter))
-        .with_writer(stderr)
-        .with_ansi(is_terminal)
-        .with_target(false);
+    let lines = fmt::layer().with_writer(stderr).with_ansi(is_terminal).with_target(false);
     // The journal stamps lines itself.
-    let started = if is_terminal { log.try_init() } else { log.without_time().try_init() };
-    drop(started); // only a second start fails, and then the first log stays
+    let lines = if is_terminal { lines.boxed() } else { lines.without_time().boxed() };
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let started = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+    // Only a second start fails, and then the first log stays.
+    if started.is_ok() {
+        drop(FILTER.set(handle));
+    }
+}
+
+/// Logs from now on `level` of tidegate.
+pub fn set_level(level: &str) {
+    if let Some(handle) = FILTER.get()
+        && let Err(error) = handle.reload(filter(level))
+    {
+        warn!(%error, "The log level stays as it was.");
+    }
+}
+
+fn filter(level: &str) -> EnvFilter {
+    let chosen = std::env::var("TIDEGATE_LOG");
+    EnvFilter::new(chosen.unwrap_or_else(|_| format!("warn,tidegate={level}")))
 }

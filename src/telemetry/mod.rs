@@ -7,7 +7,7 @@ mod names;
 mod rate_limit;
 
 pub use self::clock::unix_ms;
-pub use self::log::init as init_log;
+pub use self::log::{init as init_log, set_level as set_log_level};
 pub use self::metrics::Metrics;
 pub use names::{METRICS, MetricKind, MetricName, MetricSpec};
 pub use rate_limit::RateLimit;

@@ -113,6 +113,10 @@ metrics! {
     EnrichTableFailures "tidegate_enrich_table_failures_total" Counter, ["table"] "Times that a changed file could not be used; what was read before stays in use.";
     EnrichTableLastSuccess "tidegate_enrich_table_last_success_timestamp_seconds" Gauge, ["table"] "When the newest content in use was read, seconds since 1970; 0 without any.";
 
+    Reloads "tidegate_reloads_total" Counter, ["outcome"] "Times that the configuration was read anew: `applied`, or `refused` since it is wrong or cannot be followed; `/api/v1/status` says why.";
+    ReloadLastSuccess "tidegate_reload_last_success_timestamp_seconds" Gauge, [] "When the configuration in use was read, seconds since 1970.";
+    ReloadNeedsRestart "tidegate_reload_needs_restart" Gauge, [] "Keys of the configuration that have changed and wait for a restart; `/api/v1/status` names them.";
+
     StateWriteFailures "tidegate_state_write_failures_total" Counter, [] "Times that the templates could not be written to `state.directory`.";
     StateLastSuccess "tidegate_state_last_success_timestamp_seconds" Gauge, [] "When the templates were last written, seconds since 1970; 0 before the first time and without `state.directory`.";
     StateTemplates "tidegate_state_templates" Gauge, [] "Templates that were last written.";

@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "a module of every test file")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod mmdb;
 pub mod process;
 pub mod proxy;
 pub mod rollups;
