@@ -8,6 +8,7 @@ pub mod config;
 pub mod decode;
 pub mod devserver;
 pub mod elements;
+pub mod enrich;
 pub mod flow;
 pub mod inspect;
 pub mod manage;

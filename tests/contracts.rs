@@ -166,6 +166,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("decode", &["flow", "elements"]),
     ("inspect", &["elements", "flow", "capture", "decode"]),
     ("config", &["flow", "decode"]),
+    ("enrich", &["config"]),
     ("clickhouse", &["flow", "config", "patience", "telemetry"]),
     ("spool", &["config", "telemetry"]),
     ("schema", &["clickhouse", "config", "flow"]),

@@ -1,0 +1,3 @@
+//! What flows do not say themselves: columns from other columns and tables of the operator.
+
+pub mod applications;
