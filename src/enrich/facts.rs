@@ -107,7 +107,7 @@ impl FactBook {
             locality: Locality::of(address),
             network: tables.prefixes.find(address).cloned().unwrap_or_default(),
             geo: self.decoded.find(&tables.geoip, address, &mut self.counts.failed),
-            class: tables.rules.address_class(address),
+            class: tables.rules.as_ref().map(|it| it.address_class(address)).unwrap_or_default(),
         };
         if let Some(&id) = self.ids.get(&facts) {
             return id;

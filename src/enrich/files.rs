@@ -131,10 +131,9 @@ impl TableFiles {
 
     /// Puts the contents into `tables`.
     pub fn fill(&self, config: &EnrichmentConfig, tables: &mut Tables) {
-        let first = |files: &[TableFile<_>]| files.first().and_then(|file| file.content.clone());
-        tables.prefixes = first(&self.prefixes).unwrap_or_default();
-        let rules = self.applications.first().and_then(|file| file.content.clone());
-        tables.rules = rules.unwrap_or_default();
+        let prefixes = self.prefixes.first().and_then(|file| file.content.clone());
+        tables.prefixes = prefixes.unwrap_or_default();
+        tables.rules = self.applications.first().and_then(|file| file.content.clone());
         tables.geoip = self.geoip.iter().filter_map(|file| file.content.clone()).collect();
         tables.as_order = AsOrder::new(&config.as_order);
         tables.has_iana_services = config.iana_services;
@@ -327,7 +326,9 @@ impl Content for Rules {
     const TABLE: &'static str = "applications";
 
     fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        Self::parse(&text(bytes)?).map_err(|mistakes| mistakes.to_string())
+        Self::parse(&text(bytes)?).map_err(|mistakes| {
+            mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })
     }
 
     fn entries(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use crate::flow::{Chunk, Column};
 
-use super::applications::{Services, Side};
+use super::applications::{Rules, Side, services};
 use super::facts::FactBook;
 use super::sources::Sources;
 use super::tables::Tables;
@@ -17,8 +17,8 @@ pub(super) fn write(
 ) {
     let mut labels = vec![0_u16; chunk.rows()];
     take_named(&mut labels, chunk);
-    if !tables.rules.is_empty() {
-        find_by_rule(&mut labels, tables, sources, facts, book, chunk);
+    if let Some(rules) = &tables.rules {
+        find_by_rule(&mut labels, rules, sources, facts, book, chunk);
     }
     if tables.has_iana_services {
         find_service(&mut labels, chunk);
@@ -45,13 +45,12 @@ fn take_named(labels: &mut [u16], chunk: &mut Chunk) {
 
 fn find_by_rule(
     labels: &mut [u16],
-    tables: &Tables,
+    rules: &Rules,
     sources: &Sources,
     [from, to]: &[Vec<u32>; 2],
     book: &FactBook,
     chunk: &mut Chunk,
 ) {
-    let rules = &tables.rules;
     let ports = Ports::of(chunk);
     // By rule; a rule is found of many rows.
     let mut known = vec![None; rules.len()];
@@ -75,12 +74,12 @@ fn find_by_rule(
 }
 
 fn find_service(labels: &mut [u16], chunk: &mut Chunk) {
-    let services = Services::iana();
+    let services = services();
     let ports = Ports::of(chunk);
     for (row, label) in labels.iter_mut().enumerate().filter(|(_, label)| **label == 0) {
         let (protocol, src_port, dst_port) = ports.get(row);
-        if let Some(name) = services.of_flow(protocol, src_port, dst_port) {
-            *label = chunk.intern(Column::Application, name);
+        if let Some(service) = services.find(protocol, src_port, dst_port) {
+            *label = chunk.intern(Column::Application, service.name);
         }
     }
 }

@@ -121,7 +121,8 @@ const TEXTS: [Text; 4] = [
 impl Source {
     fn of(address: Option<IpAddr>, domain_id: u32, tables: &Tables) -> Self {
         let known = address.and_then(|it| tables.exporters.find(it, domain_id)).cloned();
-        let class = address.map(|it| tables.rules.exporter_class(it)).unwrap_or_default();
+        let class = tables.rules.as_ref().zip(address).map(|(rules, it)| rules.exporter_class(it));
+        let class = class.unwrap_or_default();
         Self { address, known, class }
     }
 }

@@ -19,7 +19,7 @@ pub struct Tables {
     /// Later ones win field by field.
     pub(super) geoip: Vec<Arc<Database>>,
     pub(super) as_order: AsOrder,
-    pub(super) rules: Arc<Rules>,
+    pub(super) rules: Option<Arc<Rules>>,
     pub(super) has_iana_services: bool,
     pub(super) snmp: Arc<Interfaces>,
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 pub enum Value<'a> {
     Text(&'a str),
     Number(u32),
-    Map(Vec<(&'a str, Value<'a>)>),
+    Map(Vec<(&'a str, Self)>),
 }
 
 /// A database under construction: IPv6, in which IPv4 is `::/96`.
