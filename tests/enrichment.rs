@@ -1,5 +1,7 @@
 //! Rows say who, where and what: from files, the configuration and what exporters send, seen in ClickHouse.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};

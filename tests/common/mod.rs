@@ -242,6 +242,11 @@ impl Collector {
         collector
     }
 
+    /// Writes another configuration in the place of its own.
+    pub fn configure(&self, text: &str) {
+        std::fs::write(self.directory.path().join("tidegate.toml"), text).unwrap();
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
