@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::quality::RandomState;
+
 use crate::flow::{Chunk, Column, Kind, put_length};
 
 /// `SharedDictionariesWithAdditionalKeys`, the version of the keys' serialisation.
@@ -87,7 +89,8 @@ fn put_low_cardinality(
     count: impl Fn(&Chunk) -> usize,
     out: &mut Vec<u8>,
 ) {
-    let mut dictionary = HashMap::from([("", 0)]);
+    let mut dictionary = HashMap::with_hasher(RandomState::default());
+    dictionary.insert("", 0);
     let mut texts = vec![""];
     // Index in the block's dictionary of each text of each chunk's.
     let mut translations: Vec<Vec<u32>> = Vec::with_capacity(chunks.len());

@@ -1,13 +1,12 @@
 //! What source and destination address are: locality, AS, country, city, site and role.
 
-use std::sync::Arc;
-
 use crate::flow::{Chunk, Column};
 
 use super::autonomous_systems::AsOrder;
 use super::facts::{FactBook, Facts};
 use super::locality::Locality;
 use super::tables::Tables;
+use super::texts::{Places, TextId};
 
 /// The columns of one side of a flow.
 pub(super) struct Side {
@@ -37,123 +36,158 @@ pub(super) const SIDES: [Side; 2] = [
 ];
 
 /// The texts of facts, in the order of [`Side::texts`].
-const TEXTS: [fn(&Facts) -> &Arc<str>; 4] = [
-    |facts| facts.country(),
-    |facts| &facts.geo.city,
-    |facts| &facts.network.site,
-    |facts| &facts.network.role,
+const TEXTS: [fn(&Facts) -> TextId; 4] = [
+    Facts::country,
+    |facts| facts.geo.city,
+    |facts| facts.network.site,
+    |facts| facts.network.role,
 ];
 
+/// Memory that is used again for each chunk.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    places: Places,
+    /// By id of facts: the chunk in which they last were, and their number there.
+    seen: Vec<(u64, u16)>,
+    chunks: u64,
+}
+
 /// Writes what the tables say of the addresses of all rows; returns the ids of their facts in `book`.
-pub(super) fn write(tables: &Tables, book: &mut FactBook, chunk: &mut Chunk) -> [Vec<u32>; 2] {
+pub(super) fn write(
+    tables: &Tables,
+    book: &mut FactBook,
+    scratch: &mut Scratch,
+    chunk: &mut Chunk,
+) -> [Vec<u32>; 2] {
     book.make_room(2 * chunk.rows());
     let ids = SIDES.map(|side| {
-        let (addresses, _) = chunk.column(side.address).as_chunks::<16>();
-        let unknown = chunk.rows() - addresses.len();
-        let addresses = addresses.iter().copied().chain(std::iter::repeat_n([0; 16], unknown));
-        let ids: Vec<u32> = addresses.map(|address| book.id(address, tables)).collect();
-        let of_chunk = OfChunk::new(&ids, book);
-        side.write_localities(&ids, book, chunk);
+        let ids = side.ids(tables, book, chunk);
+        let rows = RowFacts::new(&ids, book, scratch);
+        rows.write_localities(side.locality, book, chunk);
         for (column, text) in side.texts.into_iter().zip(TEXTS) {
-            of_chunk.write_text(column, text, &ids, book, chunk);
+            rows.write_texts(column, text, book, &mut scratch.places, chunk);
         }
-        side.write_as(&tables.as_order, &ids, book, chunk);
+        side.write_as(&tables.as_order, &ids, book, &mut scratch.places, chunk);
         ids
     });
     write_flow_locality(&ids, book, chunk);
     ids
 }
 
-/// The facts that occur in a chunk.
-struct OfChunk {
-    /// Each once.
+/// The facts of the rows of a chunk, each once.
+struct RowFacts {
     ids: Vec<u32>,
+    /// Number of its facts in `ids`, for each row.
+    rows: Vec<u16>,
 }
 
-impl OfChunk {
-    fn new(ids: &[u32], book: &FactBook) -> Self {
-        let mut is_seen = vec![false; book.len()];
-        let is_first = |id: &u32| !std::mem::replace(&mut is_seen[*id as usize], true);
-        Self { ids: ids.iter().copied().filter(is_first).collect() }
+impl RowFacts {
+    fn new(ids: &[u32], book: &FactBook, scratch: &mut Scratch) -> Self {
+        scratch.chunks += 1;
+        scratch.seen.resize(book.len(), (0, 0));
+        let mut distinct = Vec::new();
+        let number = |&id: &u32| {
+            let (chunk, number) = &mut scratch.seen[id as usize];
+            if *chunk != scratch.chunks {
+                // A chunk has fewer rows than there are numbers.
+                (*chunk, *number) = (scratch.chunks, u16::try_from(distinct.len()).unwrap_or(0));
+                distinct.push(id);
+            }
+            *number
+        };
+        let rows = ids.iter().map(number).collect();
+        Self { ids: distinct, rows }
     }
 
-    fn write_text(
+    fn write_texts(
         &self,
         column: Column,
-        text: fn(&Facts) -> &Arc<str>,
-        ids: &[u32],
+        text: fn(&Facts) -> TextId,
         book: &FactBook,
+        places: &mut Places,
         chunk: &mut Chunk,
     ) {
-        if self.ids.iter().all(|&id| text(book.get(id)).is_empty()) {
+        let texts: Vec<TextId> = self.ids.iter().map(|id| text(book.get(*id))).collect();
+        if texts.iter().all(|text| text.is_empty()) {
             return;
         }
-        let mut indices = vec![[0; 2]; book.len()];
-        for &id in &self.ids {
-            indices[id as usize] = chunk.intern_shared(column, text(book.get(id))).to_le_bytes();
-        }
+        places.begin(&book.texts);
+        let values: Vec<[u8; 2]> =
+            texts.into_iter().map(|text| places.of(text, &book.texts, column, chunk)).collect();
+        self.write_values(column, &values, chunk);
+    }
+
+    fn write_localities(&self, column: Column, book: &FactBook, chunk: &mut Chunk) {
+        let labels = LocalityPlaces::new(column, chunk);
+        let values: Vec<[u8; 2]> =
+            self.ids.iter().map(|id| labels.of(book.get(*id).locality)).collect();
+        self.write_values(column, &values, chunk);
+    }
+
+    /// `values` are those of the facts.
+    fn write_values(&self, column: Column, values: &[[u8; 2]], chunk: &mut Chunk) {
         let (out, _) = chunk.finished(column).as_chunks_mut::<2>();
-        out.iter_mut().zip(ids).for_each(|(out, id)| *out = indices[*id as usize]);
+        out.iter_mut().zip(&self.rows).for_each(|(out, row)| *out = values[usize::from(*row)]);
     }
 }
 
 impl Side {
-    fn write_localities(&self, ids: &[u32], book: &FactBook, chunk: &mut Chunk) {
-        write_localities(self.locality, ids.iter().map(|id| book.get(*id).locality), chunk);
+    fn ids(&self, tables: &Tables, book: &mut FactBook, chunk: &Chunk) -> Vec<u32> {
+        let (addresses, _) = chunk.column(self.address).as_chunks::<16>();
+        let unknown = chunk.rows() - addresses.len();
+        let addresses = addresses.iter().copied().chain(std::iter::repeat_n([0; 16], unknown));
+        addresses.map(|address| book.id(address, tables)).collect()
     }
 
-    fn write_as(&self, order: &AsOrder, ids: &[u32], book: &FactBook, chunk: &mut Chunk) {
-        let sent: Vec<u32> = {
-            let (sent, _) = chunk.column(self.as_number).as_chunks::<4>();
-            let sent = sent.iter().map(|number| u32::from_le_bytes(*number));
-            sent.chain(std::iter::repeat(0)).take(chunk.rows()).collect()
-        };
+    fn write_as(
+        &self,
+        order: &AsOrder,
+        ids: &[u32],
+        book: &FactBook,
+        places: &mut Places,
+        chunk: &mut Chunk,
+    ) {
+        let (sent, _) = chunk.column(self.as_number).as_chunks::<4>();
+        let sent = sent.iter().map(|number| u32::from_le_bytes(*number));
+        let sent: Vec<u32> = sent.chain(std::iter::repeat(0)).take(ids.len()).collect();
+        let facts = || ids.iter().map(|id| book.get(*id));
         let chosen: Vec<u32> =
-            sent.iter().zip(ids).map(|(&sent, &id)| order.choose(sent, book.get(id))).collect();
+            sent.iter().zip(facts()).map(|(&sent, facts)| order.choose(sent, facts)).collect();
         if chosen != sent {
             let (out, _) = chunk.finished(self.as_number).as_chunks_mut::<4>();
             out.iter_mut().zip(&chosen).for_each(|(out, number)| *out = number.to_le_bytes());
         }
-        let mut last = None;
-        let indices: Vec<u16> = ids
-            .iter()
-            .zip(&chosen)
-            .map(|(&id, &number)| match last {
-                Some((known, index)) if known == (id, number) => index,
-                _ => {
-                    let name = book.get(id).as_name(number);
-                    let index = name.map_or(0, |name| chunk.intern_shared(self.as_name, name));
-                    last = Some(((id, number), index));
-                    index
-                }
-            })
-            .collect();
-        if indices.iter().any(|&index| index != 0) {
-            let (out, _) = chunk.finished(self.as_name).as_chunks_mut::<2>();
-            out.iter_mut().zip(&indices).for_each(|(out, index)| *out = index.to_le_bytes());
+        let names: Vec<TextId> =
+            chosen.iter().zip(facts()).map(|(&number, facts)| facts.as_name(number)).collect();
+        if names.iter().all(|name| name.is_empty()) {
+            return;
         }
+        places.begin(&book.texts);
+        let values: Vec<[u8; 2]> = names
+            .into_iter()
+            .map(|name| places.of(name, &book.texts, self.as_name, chunk))
+            .collect();
+        chunk.finished(self.as_name).as_chunks_mut::<2>().0.copy_from_slice(&values);
     }
 }
 
-fn write_flow_locality(
-    [sources, destinations]: &[Vec<u32>; 2],
-    book: &FactBook,
-    chunk: &mut Chunk,
-) {
-    let localities = sources.iter().zip(destinations).map(|(source, destination)| {
-        book.get(*source).locality.with(book.get(*destination).locality)
-    });
-    write_localities(Column::FlowLocality, localities, chunk);
+fn write_flow_locality([from, to]: &[Vec<u32>; 2], book: &FactBook, chunk: &mut Chunk) {
+    let labels = LocalityPlaces::new(Column::FlowLocality, chunk);
+    let (out, _) = chunk.finished(Column::FlowLocality).as_chunks_mut::<2>();
+    for (out, (from, to)) in out.iter_mut().zip(from.iter().zip(to)) {
+        *out = labels.of(book.get(*from).locality.with(book.get(*to).locality));
+    }
 }
 
-fn write_localities(column: Column, localities: impl Iterator<Item = Locality>, chunk: &mut Chunk) {
-    let mut indices = [None; 3];
-    let indices: Vec<[u8; 2]> = localities
-        .map(|locality| {
-            *indices[locality as usize]
-                .get_or_insert_with(|| chunk.intern(column, locality.label()).to_le_bytes())
-        })
-        .collect();
-    let (out, _) = chunk.finished(column).as_chunks_mut::<2>();
-    out.copy_from_slice(&indices);
+/// Where the names of localities are in a column.
+struct LocalityPlaces([[u8; 2]; 3]);
+
+impl LocalityPlaces {
+    fn new(column: Column, chunk: &mut Chunk) -> Self {
+        Self(Locality::ALL.map(|it| chunk.intern(column, it.label()).to_le_bytes()))
+    }
+
+    fn of(&self, locality: Locality) -> [u8; 2] {
+        self.0[locality as usize]
+    }
 }

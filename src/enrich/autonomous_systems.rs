@@ -1,10 +1,9 @@
 //! Which AS an address is of, when several say it.
 
-use std::sync::Arc;
-
 use crate::config::AsSource;
 
 use super::facts::Facts;
+use super::texts::TextId;
 
 /// Sources before the exporter and behind it, in their order.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +43,11 @@ impl Facts {
 
     /// The name that goes with the AS: of the network in the file of prefixes, unless that is of another AS, else
     /// of the databases, if they mean the same.
-    pub(super) fn as_name(&self, number: u32) -> Option<&Arc<str>> {
+    pub(super) fn as_name(&self, number: u32) -> TextId {
         let is_network = self.network.as_number == 0 || self.network.as_number == number;
-        if is_network && !self.network.name.is_empty() {
-            return Some(&self.network.name);
-        }
-        (self.geo.as_number == number && number != 0).then_some(&self.geo.as_name)
+        let of_network = if is_network { self.network.name } else { TextId::default() };
+        let is_geo = number != 0 && self.geo.as_number == number;
+        of_network.or(if is_geo { self.geo.as_name } else { TextId::default() })
     }
 }
 
@@ -64,14 +62,17 @@ const fn is_public(number: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::geoip::GeoRecord;
-    use super::super::prefixes::Network;
+    use std::sync::Arc;
+
+    use super::super::facts::{GeoFacts, NetworkFacts};
+    use super::super::texts::TextBook;
     use super::*;
 
-    fn facts(network: (u32, &str), geo: (u32, &str)) -> Facts {
+    /// Facts of a network and of a database, by AS.
+    fn facts(network: u32, geo: u32) -> Facts {
         Facts {
-            network: Network { as_number: network.0, name: network.1.into(), ..Network::default() },
-            geo: GeoRecord { as_number: geo.0, as_name: geo.1.into(), ..GeoRecord::default() },
+            network: NetworkFacts { as_number: network, ..NetworkFacts::default() },
+            geo: GeoFacts { as_number: geo, ..GeoFacts::default() },
             ..Facts::default()
         }
     }
@@ -79,19 +80,18 @@ mod tests {
     #[test]
     fn the_exporter_is_believed_unless_it_says_nothing_or_a_private_number() {
         let order = AsOrder::new(&[AsSource::Exporter, AsSource::Prefixes, AsSource::Geoip]);
-        let all = facts((10, "ten"), (20, "twenty"));
+        let all = facts(10, 20);
         assert_eq!(order.choose(3_320, &all), 3_320);
         for sent in [0, 23_456, 64_512, 65_535, 4_200_000_000, u32::MAX] {
             assert_eq!(order.choose(sent, &all), 10, "{sent}");
-            assert_eq!(order.choose(sent, &facts((0, ""), (20, ""))), 20);
+            assert_eq!(order.choose(sent, &facts(0, 20)), 20);
             assert_eq!(order.choose(sent, &Facts::default()), sent, "as it was sent");
         }
     }
 
     #[test]
     fn another_order_is_followed() {
-        let all = facts((10, "ten"), (20, "twenty"));
-        let choose = |order: &[AsSource], sent| AsOrder::new(order).choose(sent, &all);
+        let choose = |order: &[AsSource], sent| AsOrder::new(order).choose(sent, &facts(10, 20));
         assert_eq!(choose(&[AsSource::Geoip, AsSource::Exporter, AsSource::Prefixes], 3_320), 20);
         assert_eq!(choose(&[AsSource::Exporter, AsSource::Geoip], 0), 20);
         assert_eq!(choose(&[AsSource::Prefixes], 3_320), 10, "the exporter comes last");
@@ -100,13 +100,16 @@ mod tests {
 
     #[test]
     fn a_name_goes_with_the_number() {
-        let name = |facts: &Facts, number| facts.as_name(number).map(ToString::to_string);
-        let all = facts((10, "ten"), (20, "twenty"));
-        assert_eq!(name(&all, 10).as_deref(), Some("ten"));
-        assert_eq!(name(&all, 20).as_deref(), Some("twenty"));
-        assert_eq!(name(&all, 30), None);
-        let network = facts((0, "office"), (20, "twenty"));
-        assert_eq!(name(&network, 20).as_deref(), Some("office"));
-        assert_eq!(name(&network, 0).as_deref(), Some("office"));
+        let mut texts = TextBook::default();
+        let mut text = |text: &str| texts.id(&Arc::from(text));
+        let (ten, twenty) = (text("ten"), text("twenty"));
+        let with_names = |mut facts: Facts| {
+            (facts.network.name, facts.geo.as_name) = (ten, twenty);
+            facts
+        };
+        let both = with_names(facts(10, 20));
+        assert_eq!([10, 20, 30].map(|it| both.as_name(it)), [ten, twenty, TextId::default()]);
+        let network = with_names(facts(0, 20));
+        assert_eq!([20, 0].map(|it| network.as_name(it)), [ten, ten]);
     }
 }

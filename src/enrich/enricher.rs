@@ -16,6 +16,7 @@ use super::{addresses, interfaces, labels};
 pub struct Enricher {
     tables: Arc<Tables>,
     book: FactBook,
+    scratch: addresses::Scratch,
     metrics: EnrichMetrics,
 }
 
@@ -23,7 +24,8 @@ impl Enricher {
     /// An enricher from `tables`.
     #[must_use]
     pub fn new(tables: Arc<Tables>, metrics: &Metrics) -> Self {
-        Self { tables, book: FactBook::default(), metrics: EnrichMetrics::new(metrics) }
+        let (book, scratch) = (FactBook::default(), addresses::Scratch::default());
+        Self { tables, book, scratch, metrics: EnrichMetrics::new(metrics) }
     }
 
     /// Uses other tables from now on.
@@ -40,7 +42,7 @@ impl Enricher {
         let sources = Sources::of(chunk, tables);
         sources.write(chunk);
         interfaces::write(&sources, &tables.snmp.load(), chunk);
-        let facts = addresses::write(tables, &mut self.book, chunk);
+        let facts = addresses::write(tables, &mut self.book, &mut self.scratch, chunk);
         labels::write(tables, &sources, &facts, &self.book, chunk);
         self.metrics.count(&mut self.book.counts);
     }

@@ -2,31 +2,55 @@
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
+
+use foldhash::fast::RandomState;
 
 use super::applications::AddressClass;
-use super::geoip::{Decoded, GeoRecord};
+use super::geoip::Decoded;
 use super::locality::Locality;
-use super::prefixes::Network;
 use super::tables::Tables;
+use super::texts::{TextBook, TextId};
 
 /// What the tables say of an address.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Facts {
     pub(super) locality: Locality,
-    pub(super) network: Network,
-    pub(super) geo: GeoRecord,
     pub(super) class: AddressClass,
+    /// Of the file of prefixes.
+    pub(super) network: NetworkFacts,
+    /// Of the databases.
+    pub(super) geo: GeoFacts,
+}
+
+/// A network of the file of prefixes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct NetworkFacts {
+    pub(super) as_number: u32,
+    pub(super) name: TextId,
+    pub(super) country: TextId,
+    pub(super) site: TextId,
+    pub(super) role: TextId,
+}
+
+/// A record of a database, or what several of them say together.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct GeoFacts {
+    pub(super) country: TextId,
+    pub(super) city: TextId,
+    pub(super) as_number: u32,
+    pub(super) as_name: TextId,
 }
 
 /// Facts by address, for one reader and one set of tables: addresses come again and again, and few facts are of
 /// many addresses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FactBook {
     /// By a hash of the address; a newer address takes the place of an older one.
     slots: Vec<Slot>,
     facts: Vec<Facts>,
-    ids: HashMap<Facts, u32>,
+    ids: HashMap<Facts, u32, RandomState>,
+    pub(super) texts: TextBook,
+    networks: HashMap<u32, NetworkFacts, RandomState>,
     decoded: Decoded,
     /// Since somebody last took them.
     pub(super) counts: LookupCounts,
@@ -54,13 +78,6 @@ const FACTS_MAX: usize = 1 << 17;
 
 /// A slot that nothing is in.
 const NOBODY: u32 = u32::MAX;
-
-impl Default for FactBook {
-    fn default() -> Self {
-        let (slots, facts, ids) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { slots, facts, ids, decoded: Decoded::default(), counts: LookupCounts::default() }
-    }
-}
 
 impl FactBook {
     /// Forgets everything: the tables have changed.
@@ -96,26 +113,34 @@ impl FactBook {
             self.counts.remembered += 1;
             return known.id;
         }
-        let id = self.look_up(address.into(), tables);
+        let facts = self.look_up(address.into(), tables);
+        let next = u32::try_from(self.facts.len()).unwrap_or(NOBODY);
+        let id = *self.ids.entry(facts).or_insert(next);
+        if id == next {
+            self.facts.push(facts);
+        }
         self.slots[slot] = Slot { address, id };
         id
     }
 
-    fn look_up(&mut self, address: Ipv6Addr, tables: &Tables) -> u32 {
+    fn look_up(&mut self, address: Ipv6Addr, tables: &Tables) -> Facts {
         self.counts.looked_up += 1;
-        let facts = Facts {
+        let Self { texts, decoded, counts, networks, .. } = self;
+        let network = tables.prefixes.find(address).map(|(index, network)| {
+            *networks.entry(index).or_insert_with(|| NetworkFacts {
+                as_number: network.as_number,
+                name: texts.id(&network.name),
+                country: texts.id(&network.country),
+                site: texts.id(&network.site),
+                role: texts.id(&network.role),
+            })
+        });
+        Facts {
             locality: Locality::of(address),
-            network: tables.prefixes.find(address).cloned().unwrap_or_default(),
-            geo: self.decoded.find(&tables.geoip, address, &mut self.counts.failed),
             class: tables.rules.as_ref().map(|it| it.address_class(address)).unwrap_or_default(),
-        };
-        if let Some(&id) = self.ids.get(&facts) {
-            return id;
+            network: network.unwrap_or_default(),
+            geo: decoded.find(&tables.geoip, address, texts, &mut counts.failed),
         }
-        let id = u32::try_from(self.facts.len()).unwrap_or(NOBODY);
-        self.facts.push(facts.clone());
-        self.ids.insert(facts, id);
-        id
     }
 }
 
@@ -127,12 +152,13 @@ fn slot_of(address: [u8; 16]) -> usize {
     });
     // The upper bits of the product depend on all of the address.
     let mixed = (low ^ high.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    usize::from(u16::from_be_bytes([mixed.to_be_bytes()[0], mixed.to_be_bytes()[1]]))
+    let [first, second, ..] = mixed.to_be_bytes();
+    usize::from(u16::from_be_bytes([first, second]))
 }
 
 impl Facts {
     /// Country of the file of prefixes, else of the databases.
-    pub(super) fn country(&self) -> &Arc<str> {
-        if self.network.country.is_empty() { &self.geo.country } else { &self.network.country }
+    pub(super) fn country(&self) -> TextId {
+        self.network.country.or(self.geo.country)
     }
 }

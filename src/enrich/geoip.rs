@@ -6,10 +6,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use maxminddb::{MaxMindDbError, Reader};
 use serde_json::Value;
 
+use super::facts::GeoFacts;
 use super::prefixes::parse_as;
+use super::texts::TextBook;
 
 /// What databases say of an address. Empty and 0: nothing.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -82,26 +85,33 @@ impl GeoRecord {
         }
     }
 
-    /// Takes over what a later database says.
-    fn take(&mut self, later: &Self) {
-        let take = |mine: &mut Arc<str>, theirs: &Arc<str>| {
-            if !theirs.is_empty() {
-                mine.clone_from(theirs);
-            }
-        };
-        take(&mut self.country, &later.country);
-        take(&mut self.city, &later.city);
+    fn facts(&self, texts: &mut TextBook) -> GeoFacts {
+        GeoFacts {
+            country: texts.id(&self.country),
+            city: texts.id(&self.city),
+            as_number: self.as_number,
+            as_name: texts.id(&self.as_name),
+        }
+    }
+}
+
+impl GeoFacts {
+    /// With what a later database says.
+    fn with(self, later: Self) -> Self {
         // A number goes with its name.
-        if later.as_number != 0 {
-            self.as_number = later.as_number;
-            self.as_name.clone_from(&later.as_name);
+        let of_as = if later.as_number == 0 { self } else { later };
+        Self {
+            country: later.country.or(self.country),
+            city: later.city.or(self.city),
+            as_number: of_as.as_number,
+            as_name: of_as.as_name,
         }
     }
 }
 
 /// Records that were decoded, of one reader: most addresses share theirs with many others.
 #[derive(Debug, Default)]
-pub(super) struct Decoded(HashMap<(usize, usize), GeoRecord>);
+pub(super) struct Decoded(HashMap<(usize, usize), GeoFacts, RandomState>);
 
 /// Records that are kept decoded. A database of cities has some hundred thousand; those of a network's traffic are
 /// fewer. What is beyond begins anew.
@@ -113,14 +123,14 @@ impl Decoded {
         &mut self,
         databases: &[Arc<Database>],
         address: Ipv6Addr,
+        texts: &mut TextBook,
         failures: &mut u64,
-    ) -> GeoRecord {
+    ) -> GeoFacts {
         let address = address.to_canonical();
-        let mut found = GeoRecord::default();
+        let mut found = GeoFacts::default();
         for (index, database) in databases.iter().enumerate() {
-            match self.find_in(index, database, address) {
-                Ok(Some(record)) => found.take(record),
-                Ok(None) => {}
+            match self.find_in(index, database, address, texts) {
+                Ok(facts) => found = found.with(facts),
                 Err(_) => *failures += 1,
             }
         }
@@ -132,16 +142,19 @@ impl Decoded {
         index: usize,
         database: &Database,
         address: IpAddr,
-    ) -> Result<Option<&GeoRecord>, MaxMindDbError> {
-        let Some(offset) = database.find(address)? else { return Ok(None) };
+        texts: &mut TextBook,
+    ) -> Result<GeoFacts, MaxMindDbError> {
+        let Some(offset) = database.find(address)? else { return Ok(GeoFacts::default()) };
         let key = (index, offset);
-        if !self.0.contains_key(&key) {
-            if self.0.len() >= DECODED_MAX {
-                self.0.clear();
-            }
-            self.0.insert(key, database.record(address)?);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(*known);
         }
-        Ok(self.0.get(&key))
+        let facts = database.record(address)?.facts(texts);
+        if self.0.len() >= DECODED_MAX {
+            self.0.clear();
+        }
+        self.0.insert(key, facts);
+        Ok(facts)
     }
 }
 
@@ -179,17 +192,14 @@ mod tests {
 
     #[test]
     fn a_later_database_wins_field_by_field_and_a_number_keeps_its_name() {
-        let record = |country: &str, as_number, as_name: &str| GeoRecord {
-            country: country.into(),
-            city: Arc::default(),
-            as_number,
-            as_name: as_name.into(),
+        let mut texts = TextBook::default();
+        let mut facts = |country: &str, as_number, as_name: &str| {
+            let (city, country, as_name) = (Arc::default(), country.into(), as_name.into());
+            GeoRecord { country, city, as_number, as_name }.facts(&mut texts)
         };
-        let mut found = record("DE", 64_500, "Tide");
-        found.take(&record("", 64_501, ""));
-        assert_eq!(found, record("DE", 64_501, ""));
-        found.take(&record("AT", 0, "Other"));
-        assert_eq!(found, record("AT", 64_501, ""));
+        let found = facts("DE", 64_500, "Tide").with(facts("", 64_501, ""));
+        assert_eq!(found, facts("DE", 64_501, ""));
+        assert_eq!(found.with(facts("AT", 0, "Other")), facts("AT", 64_501, ""));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::config::Boundary;
 use crate::flow::{Chunk, Column};
 use crate::snmp::{Interface, InterfacesByAddress};
@@ -71,7 +73,7 @@ impl Side {
     fn find(&self, sources: &Sources, snmp: &InterfacesByAddress, chunk: &mut Chunk) -> Vec<Found> {
         let mut rows = vec![Found::default(); chunk.rows()];
         let if_indices: Vec<[u8; 4]> = chunk.column(self.if_index).as_chunks::<4>().0.to_vec();
-        let mut known = HashMap::new();
+        let mut known = HashMap::with_hasher(RandomState::default());
         for (run, index) in &sources.runs {
             let source = &sources.list[*index];
             let configured = source.known.as_ref().map(|known| &known.interfaces);

@@ -75,11 +75,16 @@ fn find_by_rule(
 
 fn find_service(labels: &mut [u16], chunk: &mut Chunk) {
     let services = services();
+    let mut known = vec![0; services.len()];
     let ports = Ports::of(chunk);
     for (row, label) in labels.iter_mut().enumerate().filter(|(_, label)| **label == 0) {
         let (protocol, src_port, dst_port) = ports.get(row);
         if let Some(service) = services.find(protocol, src_port, dst_port) {
-            *label = chunk.intern(Column::Application, service.name);
+            let known = &mut known[usize::from(service.number)];
+            if *known == 0 {
+                *known = chunk.intern(Column::Application, service.name);
+            }
+            *label = *known;
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum Locality {
 }
 
 impl Locality {
+    /// In the order of their numbers.
+    pub(super) const ALL: [Self; 3] = [Self::Unknown, Self::Public, Self::Private];
+
     /// Of an address; IPv4 addresses are mapped.
     #[must_use]
     pub fn of(address: Ipv6Addr) -> Self {

@@ -30,6 +30,7 @@ mod mistakes;
 mod prefixes;
 mod sources;
 mod tables;
+mod texts;
 
 use std::net::Ipv6Addr;
 

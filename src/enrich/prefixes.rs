@@ -89,14 +89,14 @@ impl Prefixes {
         mistakes.unless_any(prefixes)
     }
 
-    /// The network of the longest prefix around an address; IPv4 addresses are mapped.
+    /// The network of the longest prefix around an address, and its number; IPv4 addresses are mapped.
     #[must_use]
-    pub fn find(&self, address: Ipv6Addr) -> Option<&Network> {
+    pub fn find(&self, address: Ipv6Addr) -> Option<(u32, &Network)> {
         if self.by_prefix.is_empty() {
             return None;
         }
         let (_, index) = self.by_prefix.get_lpm(&prefix_of(address))?;
-        self.networks.get(usize::try_from(*index).ok()?)
+        Some((*index, self.networks.get(usize::try_from(*index).ok()?)?))
     }
 
     /// How many there are.
@@ -138,7 +138,7 @@ mod tests {
         let prefixes = Prefixes::parse(text).unwrap();
         let find = |text: &str| {
             let address: Ipv6Addr = text.parse().unwrap();
-            prefixes.find(address).map(|network| (network.as_number, &*network.name))
+            prefixes.find(address).map(|(_, network)| (network.as_number, &*network.name))
         };
         assert_eq!(find("::ffff:10.1.2.3"), Some((64_501, "Ada, Lovelace")));
         assert_eq!(find("::ffff:10.1.2.4"), Some((64_500, "Berlin")));

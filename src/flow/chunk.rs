@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+
 use super::{COLUMNS, Column, Kind};
 
 /// Rows of one chunk. Large enough that work per chunk does not count, small enough that the columns in
@@ -36,7 +38,7 @@ struct ColumnData {
 #[derive(Debug, Default)]
 struct Dictionary {
     texts: Vec<Arc<str>>,
-    indices: HashMap<Arc<str>, u16>,
+    indices: HashMap<Arc<str>, u16, RandomState>,
     text_bytes: usize,
     last: u16,
 }
@@ -231,6 +233,15 @@ impl Chunk {
     /// The same for a text that is kept elsewhere too: thousands of chunks share its bytes.
     pub(crate) fn intern_shared(&mut self, column: Column, text: &Arc<str>) -> u16 {
         self.dictionary(column).intern(text, || Arc::clone(text)).unwrap_or(0)
+    }
+
+    /// Adds a text that is not in the dictionary of a column yet, of a caller that knows so: nothing is hashed, and
+    /// the column has no other writer.
+    pub(crate) fn add_text(&mut self, column: Column, text: &Arc<str>) -> u16 {
+        let dictionary = self.dictionary(column);
+        dictionary.text_bytes += text.len();
+        dictionary.texts.push(Arc::clone(text));
+        u16::try_from(dictionary.texts.len()).unwrap_or(0)
     }
 
     /// The index of a key in the dictionary of a map column; `None` when there are too many. A row may have

@@ -21,6 +21,8 @@ pub struct Services {
 pub struct Service {
     /// Its name in the registry.
     pub name: &'static str,
+    /// The number of the name, below [`Services::len`].
+    pub number: u16,
     /// The port that says so.
     pub port: u16,
 }
@@ -36,14 +38,31 @@ impl Services {
     /// The name of a protocol's port.
     #[must_use]
     pub fn name(&self, protocol: u8, port: u16) -> Option<&'static str> {
+        self.service(protocol, port).map(|service| service.name)
+    }
+
+    fn service(&self, protocol: u8, port: u16) -> Option<Service> {
         let number = self.tables[table_of(protocol)?][usize::from(port)];
-        (number != 0).then(|| self.names[usize::from(number)])
+        let name = self.names[usize::from(number)];
+        (number != 0).then_some(Service { name, number, port })
+    }
+
+    /// Numbers of names, 0 of none included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is no name, which there is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// The service of a flow: of the ports with a name the lower one, since clients take high ports.
     #[must_use]
     pub fn find(&self, protocol: u8, src_port: u16, dst_port: u16) -> Option<Service> {
-        let named = |port| self.name(protocol, port).map(|name| Service { name, port });
+        let named = |port| self.service(protocol, port);
         let (low, high) = (src_port.min(dst_port), src_port.max(dst_port));
         named(low).or_else(|| named(high))
     }
