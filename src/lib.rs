@@ -19,4 +19,5 @@ pub mod sink;
 pub mod spool;
 pub mod state;
 pub mod telemetry;
+pub mod tls;
 pub mod traffic;

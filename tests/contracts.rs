@@ -165,8 +165,9 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("queue", &["flow", "config"]),
     ("decode", &["flow", "elements"]),
     ("inspect", &["elements", "flow", "capture", "decode"]),
-    ("config", &["flow", "decode"]),
-    ("clickhouse", &["flow", "config", "patience", "telemetry"]),
+    ("tls", &[]),
+    ("config", &["flow", "decode", "tls"]),
+    ("clickhouse", &["flow", "config", "patience", "telemetry", "tls"]),
     ("spool", &["config", "telemetry"]),
     ("schema", &["clickhouse", "config", "flow"]),
     (
@@ -175,7 +176,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
-    ("manage", &["clickhouse", "decode", "elements", "sink", "telemetry"]),
+    ("manage", &["clickhouse", "config", "decode", "elements", "sink", "telemetry", "tls"]),
     (
         "app",
         &[
@@ -190,6 +191,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "spool",
             "state",
             "telemetry",
+            "tls",
         ],
     ),
     (
@@ -208,6 +210,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "schema",
             "spool",
             "telemetry",
+            "tls",
             "traffic",
         ],
     ),
