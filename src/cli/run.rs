@@ -34,7 +34,7 @@ impl Args {
             Err(exit_code) => return Ok(exit_code),
         };
         init_log();
-        if let Some(warning) = config.clickhouse.schema.warning() {
+        for warning in config.warnings() {
             warn!("{warning}");
         }
         let signals = Signals::catch()?;
