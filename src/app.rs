@@ -25,6 +25,7 @@ use crate::sink::{Alarms, Books, Fatal, Ledger, RowDropReason};
 use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
+use crate::tls;
 
 pub use reload::ReloadError;
 
@@ -98,7 +99,7 @@ impl App {
             Arc::clone(&endpoint),
             Arc::clone(&alarms),
         ));
-        let management = ManagementServer::start(config.management.listen, Arc::clone(&view))?;
+        let management = ManagementServer::start(&config.management, Arc::clone(&view))?;
         let patience = Patience::default();
         let (report_fatal, fatal) = crossbeam_channel::bounded(1);
         let shared = Shared {
@@ -144,6 +145,15 @@ impl App {
     #[must_use]
     pub fn management_address(&self) -> SocketAddr {
         self.management.address()
+    }
+
+    /// Reads the certificate of the management server again; `true` when there is another one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be used, and the one of before stays.
+    pub fn reload_certificate(&self) -> Result<bool, tls::ReloadError> {
+        self.management.reload_certificate()
     }
 
     /// What the management server shows.

@@ -21,4 +21,5 @@ pub mod snmp;
 pub mod spool;
 pub mod state;
 pub mod telemetry;
+pub mod tls;
 pub mod traffic;

@@ -165,10 +165,11 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("queue", &["flow", "config"]),
     ("decode", &["flow", "elements"]),
     ("inspect", &["elements", "flow", "capture", "decode"]),
-    ("config", &["flow", "decode"]),
     ("snmp", &["config", "decode", "telemetry"]),
     ("enrich", &["flow", "config", "snmp", "telemetry"]),
-    ("clickhouse", &["flow", "config", "patience", "telemetry"]),
+    ("tls", &[]),
+    ("config", &["flow", "decode", "tls"]),
+    ("clickhouse", &["flow", "config", "patience", "telemetry", "tls"]),
     ("spool", &["config", "telemetry"]),
     ("schema", &["clickhouse", "config", "flow"]),
     (
@@ -177,7 +178,10 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("receive", &["flow", "config", "decode", "enrich", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
-    ("manage", &["clickhouse", "decode", "elements", "enrich", "sink", "telemetry"]),
+    (
+        "manage",
+        &["clickhouse", "config", "decode", "elements", "enrich", "sink", "telemetry", "tls"],
+    ),
     (
         "app",
         &[
@@ -193,6 +197,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "spool",
             "state",
             "telemetry",
+            "tls",
         ],
     ),
     (
@@ -211,6 +216,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "schema",
             "spool",
             "telemetry",
+            "tls",
             "traffic",
         ],
     ),

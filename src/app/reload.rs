@@ -84,6 +84,8 @@ impl App {
         self.enrichment.tables = Arc::new(Enrichment::tables(&config, &self.enrichment.files));
         self.receivers.change(&config, sockets, &self.enrichment.tables)?;
         self.sink.follow(&config);
+        // What is wrong with it is said there, and the one of before stays.
+        drop(self.reload_certificate());
         set_log_level(config.log.level);
         self.config = config;
         self.view.show_receivers(&self.receivers());

@@ -56,19 +56,18 @@ fn summary(config: &Config) -> String {
     ));
     lines.push(schema(&clickhouse.schema));
     lines.push(batching(clickhouse));
-    lines.push(format!("management: http://{}", config.management.listen));
+    let management = &config.management;
+    let token = if management.token.is_some() { ", with a token" } else { "" };
+    lines.push(format!("management: {}://{}{token}", management.scheme(), management.listen));
+    lines.extend(config.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }
 
 fn schema(schema: &SchemaConfig) -> String {
     let rollups: Vec<_> = schema.rollups.iter().map(|rollup| rollup.name.as_str()).collect();
     let rollups = if rollups.is_empty() { "none".to_owned() } else { rollups.join(" ") };
-    let warning =
-        schema.warning().map_or_else(String::new, |warning| format!("; warning: {warning}"));
-    format!(
-        "schema: flows {} days, rollups {} days: {rollups}{warning}",
-        schema.ttl_days, schema.rollup_ttl_days
-    )
+    let SchemaConfig { ttl_days, rollup_ttl_days, .. } = schema;
+    format!("schema: flows {ttl_days} days, rollups {rollup_ttl_days} days: {rollups}")
 }
 
 fn batching(clickhouse: &ClickHouseConfig) -> String {

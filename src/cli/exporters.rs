@@ -1,17 +1,15 @@
 //! `tidegate exporters`: what each exporter of a running collector sent, as a table.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write, stdout};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Write, stdout};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The management server answers at once, or does not.
-const TIMEOUT: Duration = Duration::from_secs(5);
+use super::management::ManagementArgs;
 
 /// Show the exporters of a running collector: what they sent, and what of it was lost
 ///
@@ -21,9 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// datagrams (NetFlow v9, sFlow). DROPPED is what came and could not be decoded: datagrams and sets.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The management server of the collector
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = super::address)]
-    management: SocketAddr,
+    #[command(flatten)]
+    management: ManagementArgs,
 }
 
 /// An entry of `/api/v1/exporters`.
@@ -57,9 +54,11 @@ struct Dropped {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
-        let body = get(self.management, "/api/v1/exporters")
-            .with_context(|| format!("no answer from the management server {}", self.management))?;
-        let exporters: Vec<Exporter> = serde_json::from_str(&body)?;
+        let management = match self.management.read()? {
+            Ok(management) => management,
+            Err(exit_code) => return Ok(exit_code),
+        };
+        let exporters: Vec<Exporter> = serde_json::from_str(&management.get("/api/v1/exporters")?)?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let now_ms = u64::try_from(now.as_millis())?;
         let mut out = stdout().lock();
@@ -124,22 +123,6 @@ impl Exporter {
             rates => format!("{} rates", rates.len()),
         }
     }
-}
-
-/// GET; the server closes the connection behind its answer.
-fn get(server: SocketAddr, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
-    ensure!(
-        head.starts_with("HTTP/1.1 200 "),
-        "it is not a collector: {}",
-        head.lines().next().unwrap_or("")
-    );
-    Ok(body.to_owned())
 }
 
 #[cfg(test)]

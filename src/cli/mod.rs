@@ -9,6 +9,7 @@ mod elements;
 mod exporters;
 mod generate;
 mod inspect;
+mod management;
 mod run;
 mod schema;
 mod send;

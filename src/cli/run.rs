@@ -35,7 +35,7 @@ impl Args {
             Err(exit_code) => return Ok(exit_code),
         };
         init_log(config.log.level);
-        if let Some(warning) = config.clickhouse.schema.warning() {
+        for warning in config.warnings() {
             warn!("{warning}");
         }
         let signals = Signals::catch()?;

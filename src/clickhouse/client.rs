@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use clickhouse::{Client, Compression};
 use http_body_util::Empty;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder, Client as HttpClient};
 use hyper_util::rt::TokioExecutor;
 use tokio::runtime::Runtime;
@@ -19,14 +18,12 @@ use tokio::task::JoinHandle;
 use crate::config::ClickHouseConfig;
 use crate::patience::Patience;
 
+use super::connector::Connector;
 use super::errors::ClickHouseError;
 use super::insert::Insert;
 
 /// A statement that is not an insert answers within this, or the server is taken to hang.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Firewalls forget connections that say nothing for long.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Servers close idle connections, some after 3 s. An insert that meets such an end would have no answer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,7 +36,7 @@ pub struct Connection {
     endpoint: String,
     client: Client,
     /// For what needs no user.
-    http: HttpClient<HttpConnector, Empty<Bytes>>,
+    http: HttpClient<Connector, Empty<Bytes>>,
     connect_timeout: Duration,
     runtime: Arc<Runtime>,
     patience: Patience,
@@ -62,9 +59,7 @@ impl Connection {
         runtime: &Arc<Runtime>,
         patience: &Patience,
     ) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(config.connect_timeout));
-        connector.set_keepalive(Some(TCP_KEEPALIVE));
+        let connector = Connector::new(config);
         let client = Client::with_http_client(pool().build(connector.clone()))
             .with_url(endpoint)
             .with_user(&config.username)

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::config::ErrorsConfig;
+use crate::tls;
 
 use super::codes::{Code, MAY_BE_STORED, TOO_MANY_PARTS};
 
@@ -156,8 +157,10 @@ impl From<clickhouse::error::Error> for ClickHouseError {
                 let is_connect = cause
                     .downcast_ref::<hyper_util::client::legacy::Error>()
                     .is_some_and(hyper_util::client::legacy::Error::is_connect);
-                let text = innermost(&*cause);
-                if is_connect { Self::Unreachable(text) } else { Self::NoAnswer(text) }
+                let of_tls = tls::within(&*cause);
+                let text = of_tls.map_or_else(|| innermost(&*cause), tls::explain);
+                let is_unsent = is_connect || of_tls.is_some_and(tls::is_of_certificate);
+                if is_unsent { Self::Unreachable(text) } else { Self::NoAnswer(text) }
             }
             other => Self::NoAnswer(other.to_string()),
         }

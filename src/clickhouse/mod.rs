@@ -3,6 +3,7 @@
 mod block;
 mod client;
 mod codes;
+mod connector;
 mod dead_letters;
 mod endpoints;
 mod errors;

@@ -28,6 +28,7 @@ impl Config {
             "clickhouse.batch.enabled" clickhouse.batch.enabled;
             "clickhouse.retry" clickhouse.retry;
             "clickhouse.errors" clickhouse.errors;
+            "clickhouse.tls" clickhouse.tls;
             "clickhouse.schema" clickhouse.schema;
             "clickhouse.quarantine" clickhouse.quarantine_inserts_max;
             "state" state;

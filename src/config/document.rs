@@ -54,6 +54,8 @@ pub(super) struct Document<'a> {
     /// All variables, for secrets.
     process: Vec<(String, String)>,
     mistakes: RefCell<Vec<(Place, String)>>,
+    /// What is no mistake and hardly wanted.
+    oddities: RefCell<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -78,6 +80,7 @@ impl<'a> Document<'a> {
             environment: RefCell::new(environment.collect()),
             process,
             mistakes: RefCell::default(),
+            oddities: RefCell::default(),
         };
         for error in errors {
             let span = error.span().unwrap_or_default();
@@ -114,6 +117,20 @@ impl<'a> Document<'a> {
 
     pub(super) fn mistake(&self, place: Place, text: String) {
         self.mistakes.borrow_mut().push((place, text));
+    }
+
+    /// Where the document is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn oddity(&self, text: String) {
+        self.oddities.borrow_mut().push(text);
+    }
+
+    /// All that were found.
+    pub(super) fn oddities(&self) -> Vec<String> {
+        self.oddities.borrow().clone()
     }
 
     /// The value of any variable of the process.

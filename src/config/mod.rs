@@ -8,11 +8,13 @@ mod document;
 mod enrichment;
 mod exporters;
 mod log;
+mod management;
 mod receivers;
 mod schema;
 mod secret;
 mod section;
 mod sections;
+mod tls;
 mod values;
 
 #[cfg(test)]
@@ -25,12 +27,12 @@ pub use document::ConfigErrors;
 pub use enrichment::{AsSource, EnrichmentConfig, ReloadConfig};
 pub use exporters::{Boundary, ExporterConfig, InterfaceConfig};
 pub use log::LogConfig;
+pub use management::ManagementConfig;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use schema::{RollupConfig, SchemaConfig};
 pub use secret::Secret;
 pub use sections::{
-    BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,
-    SpoolConfig, StateConfig,
+    BatchConfig, ClickHouseConfig, ErrorsConfig, OnRowError, RetryConfig, SpoolConfig, StateConfig,
 };
 pub use values::{parse_bytes, parse_duration, parse_prefix, show_bytes, show_duration};
 
@@ -66,6 +68,8 @@ pub struct Config {
     pub reload: ReloadConfig,
     /// `[log]`.
     pub log: LogConfig,
+    /// What is odd about where the file and its secrets are.
+    oddities: Vec<String>,
 }
 
 impl Config {
@@ -77,6 +81,13 @@ impl Config {
             (None, Some(of_all)) => (of_all, "of [clickhouse]"),
             (None, None) => (OnRowError::default(), "by default"),
         }
+    }
+
+    /// What an operator will hardly want, and what the collector bears.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let of_sections = [self.clickhouse.schema.warning(), self.management.warning()];
+        self.oddities.iter().cloned().chain(of_sections.into_iter().flatten()).collect()
     }
 
     /// Reads `path` and the environment.
@@ -103,7 +114,8 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         let document = Document::new(text, path, environment);
         let config = sections::read(document.root());
-        document.finish(config)
+        let oddities = document.oddities();
+        document.finish(Self { oddities, ..config })
     }
 
     /// The configuration of an empty file.

@@ -35,8 +35,23 @@ impl Secret {
         Ok(Self(text.to_owned()))
     }
 
-    /// Editors end files with a newline; passwords do not.
-    fn read(path: &Path) -> Result<Self, String> {
+    /// The file that a text refers to.
+    pub(super) fn file(text: &str) -> Option<&Path> {
+        text.strip_prefix("file:").map(Path::new)
+    }
+
+    /// Whether a text is the password itself.
+    pub(super) fn is_inline(text: &str) -> bool {
+        let is_reference = |prefix| text.starts_with(prefix);
+        !text.is_empty() && !["env:", "file:", "credential:"].into_iter().any(is_reference)
+    }
+
+    /// The text of a file. Editors end files with a newline; passwords do not.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
         Ok(Self(text.trim_end_matches(['\r', '\n']).to_owned()))

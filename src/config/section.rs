@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -109,10 +111,35 @@ impl<'a> Section<'a> {
     pub(super) fn secret(&self, key: &str) -> Secret {
         let text = self.text(key, "");
         let variable = |name: &str| self.document.process_variable(name);
-        Secret::resolve(&text, variable).unwrap_or_else(|why| {
+        let secret = Secret::resolve(&text, variable).unwrap_or_else(|why| {
             self.mistake(key, why);
             Secret::default()
-        })
+        });
+        match Secret::file(&text) {
+            Some(path) => self.warn_if_open(key, path),
+            None if Secret::is_inline(&text) && self.is_in_file(key) => {
+                self.warn_if_open(key, self.document.path());
+            }
+            None => {}
+        }
+        secret
+    }
+
+    /// A secret in a file that everybody on the machine may read is hardly one.
+    pub(super) fn warn_if_open(&self, key: &str, path: &Path) {
+        if is_open(path) {
+            let (name, path) = (self.dotted(key), path.display());
+            self.document.oddity(format!("{name}: everybody may read {path}: chmod o-r {path}"));
+        }
+    }
+
+    /// The text of a key that was asked for, empty without one.
+    pub(super) fn peek(&self, key: &str) -> String {
+        match self.written(key).map(|written| written.value) {
+            Some(Value::File(value)) => value.as_str().unwrap_or_default().to_owned(),
+            Some(Value::Environment(text)) => text,
+            None => String::new(),
+        }
     }
 
     pub(super) fn text(&self, key: &str, default: &str) -> String {
@@ -293,6 +320,10 @@ impl<'a> Section<'a> {
         })
     }
 
+    fn is_in_file(&self, key: &str) -> bool {
+        self.written(key).is_some_and(|written| matches!(written.value, Value::File(_)))
+    }
+
     fn written(&self, key: &str) -> Option<Written<'a>> {
         if let Some(text) = self.document.variable(&self.variable_of(key)) {
             return Some(Written { place: Place::Environment, value: Value::Environment(text) });
@@ -330,6 +361,13 @@ impl<'a> Section<'a> {
         format!("{ENV_PREFIX}{}", self.dotted(key).replace(['.', '-'], "_").to_uppercase())
     }
 }
+
+fn is_open(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & READABLE_BY_OTHERS != 0)
+}
+
+/// Of the mode of a file.
+const READABLE_BY_OTHERS: u32 = 0o004;
 
 /// A text, or the digits of a whole number.
 fn list_item<'a>(item: &'a DeValue<'_>) -> Option<&'a str> {

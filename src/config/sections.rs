@@ -1,18 +1,19 @@
 //! The sections of the file: their keys, defaults and limits.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::flow::Identity;
+use crate::tls::ClientTls;
 
 use super::Config;
 use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
 use super::section::Section;
+use super::tls;
 use super::values::show_duration;
-use super::{enrichment, exporters, log, receivers};
+use super::{enrichment, exporters, log, management, receivers};
 
 /// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -61,6 +62,8 @@ pub struct ClickHouseConfig {
     pub username: String,
     /// Password of the user.
     pub password: Secret,
+    /// `[clickhouse.tls]`, for endpoints that are `https`.
+    pub tls: Option<ClientTls>,
     /// Create and keep the schema; otherwise it is only checked.
     pub manage_schema: bool,
     /// Compress inserts with LZ4.
@@ -152,13 +155,6 @@ pub struct SpoolConfig {
     pub drain_rate_rows: usize,
 }
 
-/// `[management]`.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ManagementConfig {
-    /// Address of the HTTP server.
-    pub listen: SocketAddr,
-}
-
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 const MIB: u64 = 1 << 20;
@@ -177,9 +173,10 @@ pub(super) fn read(root: Section<'_>) -> Config {
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
         spool: spool(root.section("spool"), is_batched),
-        management: management(root.section("management")),
         reload: enrichment::read_reload(root.section("reload")),
         log: log::read(root.section("log")),
+        management: management::read(root.section("management")),
+        oddities: Vec::new(),
     };
     root.finish();
     config
@@ -198,8 +195,10 @@ fn identity(section: Section<'_>) -> Identity {
 
 fn clickhouse(section: Section<'_>) -> ClickHouseConfig {
     let batch = batch(section.section("batch"));
+    let endpoints = endpoints(&section);
     let config = ClickHouseConfig {
-        endpoints: endpoints(&section),
+        tls: tls::client(section.section("tls"), endpoints.iter().any(|it| is_https(it))),
+        endpoints,
         database: section.parsed("database", "tidegate".to_owned(), DATABASE_RULE, |text| {
             is_database_name(text).then(|| text.to_owned())
         }),
@@ -238,12 +237,13 @@ fn async_inserts(section: &Section<'_>, is_batched: bool) -> Option<bool> {
     section.has("async-inserts").then_some(wanted)
 }
 
+const ENDPOINT_RULE: &str = "a URL, \"http://HOST:8123\" or \"https://HOST:8443\"";
+
 fn endpoints(section: &Section<'_>) -> Vec<String> {
     let default = vec!["http://127.0.0.1:8123".to_owned()];
-    let endpoints =
-        section.one_or_more("endpoint", default, "a URL, \"http://HOST:8123\"", |text| {
-            is_endpoint(text).then(|| text.to_owned())
-        });
+    let endpoints = section.one_or_more("endpoint", default, ENDPOINT_RULE, |text| {
+        is_endpoint(text).then(|| text.to_owned())
+    });
     let mut servers = HashSet::new();
     for endpoint in &endpoints {
         if !servers.insert(endpoint.trim_end_matches('/')) {
@@ -253,7 +253,7 @@ fn endpoints(section: &Section<'_>) -> Vec<String> {
     endpoints
 }
 
-/// `http://`, a host, perhaps a port; no user, path or query, which would be left out silently.
+/// `http://` or `https://`, a host, perhaps a port; no user, path or query, which would be left out silently.
 fn is_endpoint(text: &str) -> bool {
     let Ok(uri) = text.parse::<hyper::Uri>() else { return false };
     let Some(host) = uri.host().filter(|host| !host.is_empty()) else { return false };
@@ -261,10 +261,14 @@ fn is_endpoint(text: &str) -> bool {
         None => host.to_owned(),
         Some(port) => format!("{host}:{port}"),
     };
-    uri.scheme_str() == Some("http")
+    matches!(uri.scheme_str(), Some("http" | "https"))
         && uri.authority().is_some_and(|authority| authority.as_str() == host_and_port)
         && uri.path() == "/"
         && uri.query().is_none()
+}
+
+fn is_https(endpoint: &str) -> bool {
+    endpoint.parse::<hyper::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"))
 }
 
 const DATABASE_RULE: &str = "a name of letters, digits, _ and -, at most 64";
@@ -361,20 +365,6 @@ fn spool(section: Section<'_>, is_batched: bool) -> SpoolConfig {
         // A third of what a ClickHouse on two cores takes: ten minutes of 20,000 flows a second are gone
         // in two, and the traffic of now goes on.
         drain_rate_rows: section.count("drain-rate", 100_000, 1_000..=100_000_000),
-    };
-    section.finish();
-    config
-}
-
-fn management(section: Section<'_>) -> ManagementConfig {
-    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-    let config = ManagementConfig {
-        listen: section.parsed(
-            "listen",
-            default,
-            "an address and a port, \"127.0.0.1:8080\"",
-            |text| text.parse().ok(),
-        ),
     };
     section.finish();
     config

@@ -92,12 +92,14 @@ fn a_tcp_receiver_takes_ipfix_and_its_port_is_not_that_of_udp() {
 #[test]
 fn endpoints_that_cannot_work_are_refused() {
     for endpoint in
-        ["http://a b:8123", "http://:8123", "http://[::1", "http://h:99999", "https://h", "h:1"]
+        ["http://a b:8123", "http://:8123", "http://[::1", "https://h:99999", "ftp://h", "h:1"]
     {
         let text = format!("[clickhouse]\nendpoint = \"{endpoint}\"\n");
         assert!(mistakes(&text, &[]).contains("must be a URL"), "{endpoint}");
     }
-    for endpoint in ["http://h", "http://h:8123", "http://[::1]:8123", "http://127.0.0.1:8123/"] {
+    for endpoint in
+        ["http://h", "http://h:8123", "http://[::1]:8123", "http://127.0.0.1:8123/", "HTTPS://h"]
+    {
         let text = format!("[clickhouse]\nendpoint = \"{endpoint}\"\n");
         assert_eq!(parse(&text, &[]).expect("valid").clickhouse.endpoints, [endpoint]);
     }
@@ -117,7 +119,7 @@ fn endpoints_are_one_or_a_list_and_have_commas_in_the_environment() {
 
 #[test]
 fn every_mistake_in_a_list_of_endpoints_is_said() {
-    let text = "[clickhouse]\nendpoint = [\n  \"http://a:8123\",\n  \"b:8123\",\n  9,\n  \"https://c\",\n  \
+    let text = "[clickhouse]\nendpoint = [\n  \"http://a:8123\",\n  \"b:8123\",\n  9,\n  \"ftp://c\",\n  \
                 \"http://a:8123/\",\n]\nconnect-timeout = \"0s\"\n";
     let empty = "[clickhouse]\nendpoint = []\n";
     let environment = [("TIDEGATE_CLICKHOUSE_ENDPOINT", "http://a,b,,http://a")];
@@ -182,4 +184,59 @@ fn a_prefix_is_an_address_or_has_no_bits_behind_its_length() {
     ] {
         assert_eq!(show(text).as_deref(), expected, "{text}");
     }
+}
+
+#[test]
+fn a_token_that_could_be_guessed_or_not_be_sent_is_refused() {
+    for token in ["short", "123456789012345", "with blanks in between", "a-token-of-umlauts-\u{fc}"]
+    {
+        let said = mistakes(&format!("[management]\ntoken = \"{token}\"\n"), &[]);
+        assert!(said.contains("tidegate.toml:2: management.token: must have 16"), "{said}");
+        assert!(!said.contains(token), "{said}");
+    }
+    assert_eq!(parse("[management]\ntoken = \"\"\n", &[]).expect("valid").management.token, None);
+    let environment = [("TIDEGATE_MANAGEMENT_TOKEN", "env:TOKEN"), ("TOKEN", "")];
+    assert!(mistakes("", &environment).contains("must have 16"));
+    let environment = [("TIDEGATE_MANAGEMENT_TOKEN", "env:TOKEN"), ("TOKEN", "0123456789abcdef")];
+    let token = parse("", &environment).expect("valid").management.token;
+    assert_eq!(token.as_ref().map(Secret::expose), Some("0123456789abcdef"));
+}
+
+#[test]
+fn a_management_server_that_others_reach_without_a_token_is_warned_of() {
+    let warnings = |listen: &str, token: &str| {
+        let text = format!("[management]\nlisten = \"{listen}\"\ntoken = \"{token}\"\n");
+        parse(&text, &[]).expect("valid").warnings()
+    };
+    let none: &[String] = &[];
+    assert_eq!(warnings("127.0.0.2:8080", ""), none);
+    assert_eq!(warnings("[::1]:8080", ""), none);
+    let without = warnings("0.0.0.0:8080", "");
+    assert!(matches!(&without[..], [one] if one.contains("set management.token")), "{without:?}");
+    let with = warnings("[::]:8080", "0123456789abcdef");
+    assert!(matches!(&with[..], [one] if one.contains("set [management.tls]")), "{with:?}");
+}
+
+#[test]
+fn a_secret_in_a_file_that_everybody_may_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, secret) = (folder.path().join("tidegate.toml"), folder.path().join("secret"));
+    let load = |password: &str, mode: u32, mode_of_secret: u32| {
+        let text = format!("[clickhouse]\npassword = \"{password}\"\n");
+        std::fs::write(&file, text).expect("written");
+        std::fs::write(&secret, "tide").expect("written");
+        for (path, mode) in [(&file, mode), (&secret, mode_of_secret)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set");
+        }
+        Config::load(&file).expect("valid").warnings().join("\n")
+    };
+    let reference = format!("file:{}", secret.display());
+    assert_eq!(load("tide", 0o640, 0o644), "");
+    assert_eq!(load(&reference, 0o644, 0o640), "");
+    assert_eq!(load("", 0o644, 0o644), "");
+    let (file, secret) = (file.display(), secret.display());
+    let of = |path| format!("clickhouse.password: everybody may read {path}: chmod o-r {path}");
+    assert_eq!(load("tide", 0o644, 0o640), of(file));
+    assert_eq!(load(&reference, 0o644, 0o644), of(secret));
 }

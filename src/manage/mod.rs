@@ -10,9 +10,14 @@
 //! | `/api/v1/templates?exporter=ADDRESS` | the templates of one exporter with their fields, JSON |
 //! | `/api/v1/interfaces` | what sFlow agents last reported of each interface, JSON |
 //!
+//! With a token everything but the first two is for those who have it (`access.rs`); with a certificate it
+//! speaks TLS (`handshake.rs`).
+//!
 //! It runs on a thread of its own and takes no lock that the pipeline holds for longer than a copy.
 
+mod access;
 mod api;
+mod handshake;
 mod reloads;
 mod routes;
 mod server;

@@ -138,7 +138,7 @@ impl View {
 }
 
 impl Answer {
-    fn text(status: StatusCode, text: &str) -> Self {
+    pub(super) fn text(status: StatusCode, text: &str) -> Self {
         Self { status, content_type: "text/plain; charset=utf-8", body: format!("{text}\n") }
     }
 

@@ -154,6 +154,8 @@ metrics! {
     ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
     ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "table"] "1 while it lasts: `no_answer`, `refusal` (ClickHouse takes no rows for the table now), `configuration` (nor before an operator changes something) or `broken_view` (batches are stored without the materialized view `table`); `/api/v1/status` has the error.";
     ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
+
+    ManagementRefusedRequests "tidegate_management_refused_requests_total" Counter, ["reason"] "Requests of the management server that were refused: `token` (none, or a wrong one) or `handshake` (no TLS, or not in time).";
 }
 
 impl MetricName {

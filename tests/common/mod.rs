@@ -4,10 +4,12 @@
 #![expect(unreachable_pub, reason = "a module of every test file")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod authority;
 pub mod mmdb;
 pub mod process;
 pub mod proxy;
 pub mod rollups;
+pub mod tls_proxy;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -214,6 +216,11 @@ pub struct Collector {
 impl Collector {
     /// Starts `tidegate run` with this configuration and waits until it is ready.
     pub fn start(text: &str) -> Self {
+        Self::start_with(text, &[])
+    }
+
+    /// The same with more variables in its environment.
+    pub fn start_with(text: &str, environment: &[(String, String)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = directory.path().join("tidegate.toml");
         std::fs::write(&config, text).unwrap();
@@ -221,6 +228,7 @@ impl Collector {
         let child = Command::new(TIDEGATE)
             .args(["run", "-c"])
             .arg(&config)
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
