@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use crate::clickhouse::EndpointInUse;
 use crate::config::Config;
 use crate::decode::Exporters;
+use crate::hostnames::HostNames;
 use crate::manage::{ManagementServer, Phase, StartError as ManagementError, View};
 use crate::patience::Patience;
 use crate::queue::QueueDepth;
@@ -46,6 +47,8 @@ pub struct App {
     sink: Vec<JoinHandle<()>>,
     /// What ClickHouse does not take in time can be spooled.
     can_keep: bool,
+    /// Ends its thread with its last copy.
+    host_names: HostNames,
     patience: Patience,
     fatal: Receiver<Fatal>,
 }
@@ -115,6 +118,7 @@ impl App {
         let Sink { outlets, queue_depth, threads: sink, can_keep } = Sink::start(config, shared)?;
         show_state(config, queue_depth, &exporters, &metrics);
 
+        let host_names = HostNames::start(&config.hostnames, &metrics)?;
         let state = keep_templates(config, &exporters, &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Readers { config, exporters, outlets, ledger, metrics, stop: &stop };
@@ -131,6 +135,7 @@ impl App {
             state,
             sink,
             can_keep,
+            host_names,
             patience,
             fatal,
         })
@@ -152,6 +157,12 @@ impl App {
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Names of addresses, as far as they are known.
+    #[must_use]
+    pub const fn host_names(&self) -> &HostNames {
+        &self.host_names
     }
 
     /// Why the collector cannot go on, if so.

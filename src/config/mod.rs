@@ -4,6 +4,7 @@
 //! stopping at the first: a user sees all of them at once, each with file, line and key.
 
 mod document;
+mod hostnames;
 mod receivers;
 mod schema;
 mod secret;
@@ -18,6 +19,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use document::ConfigErrors;
+pub use hostnames::HostNamesConfig;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
 pub use schema::{RollupConfig, SchemaConfig};
 pub use secret::Secret;
@@ -49,6 +51,8 @@ pub struct Config {
     pub state: StateConfig,
     /// `[spool]`.
     pub spool: SpoolConfig,
+    /// `[hostnames]`.
+    pub hostnames: HostNamesConfig,
     /// `[management]`.
     pub management: ManagementConfig,
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::flow::Identity;
 
 use super::Config;
+use super::hostnames;
 use super::receivers;
 use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
@@ -175,6 +176,7 @@ pub(super) fn read(root: Section<'_>) -> Config {
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
         spool: spool(root.section("spool"), is_batched),
+        hostnames: hostnames::read(root.section("hostnames")),
         management: management(root.section("management")),
     };
     root.finish();

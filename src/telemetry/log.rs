@@ -5,9 +5,10 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
 /// Starts the log. `TIDEGATE_LOG` chooses what is logged (`debug`, `warn`, `tidegate::sink=debug`);
-/// without it, `info` of tidegate and `warn` of its libraries.
+/// without it, `info` of tidegate and `warn` of its libraries, but for that of DNS, which logs for each answer.
 pub fn init() {
-    let filter = std::env::var("TIDEGATE_LOG").unwrap_or_else(|_| "warn,tidegate=info".to_owned());
+    let filter = std::env::var("TIDEGATE_LOG")
+        .unwrap_or_else(|_| "warn,tidegate=info,hickory=off".to_owned());
     let is_terminal = stderr().is_terminal();
     let log = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
