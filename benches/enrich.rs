@@ -20,6 +20,7 @@ use tidegate::config::Config;
 use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
 use tidegate::enrich::{Enricher, TableFiles, Tables};
 use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter};
+use tidegate::hostnames::HostNames;
 use tidegate::telemetry::Metrics;
 use tidegate::traffic::{Generator, Protocol, Spec};
 
@@ -152,7 +153,7 @@ fn all_tables(folder: &Path, metrics: &Metrics) -> Arc<Tables> {
     let start = Instant::now();
     files.take(files.follow(&config.enrichment));
     println!("tables read in {:.1?}: {:?}", start.elapsed(), files.list());
-    let mut tables = Tables::new(&config.exporters, Arc::default());
+    let mut tables = Tables::new(&config.exporters, Arc::default(), HostNames::default());
     files.fill(&config.enrichment, &mut tables);
     Arc::new(tables)
 }

@@ -115,7 +115,7 @@ impl App {
         show_state(config, sink.queue_depth.clone(), &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
-        let enrichment = Enrichment::start(config, &view.reloads, &metrics);
+        let enrichment = Enrichment::start(config, &view.reloads, &metrics)?;
         let decode_metrics = Arc::new(DecodeMetrics::new(&metrics));
         let shared = SharedByReaders { exporters, outlets, ledger, decode_metrics, metrics };
         let mut receivers = Receivers::new(shared);

@@ -10,6 +10,7 @@ pub mod devserver;
 pub mod elements;
 pub mod enrich;
 pub mod flow;
+pub mod hostnames;
 pub mod inspect;
 pub mod manage;
 pub mod patience;

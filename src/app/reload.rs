@@ -1,5 +1,6 @@
 //! Another configuration for a running collector, and other contents of its tables.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use tracing::{error, info, warn};
 
 use crate::config::{Config, ConfigErrors};
 use crate::enrich::{TableFiles, Tables};
+use crate::hostnames::HostNames;
 use crate::manage::Reloads;
 use crate::receive::BindError;
 use crate::telemetry::{Metrics, set_log_level};
@@ -25,33 +27,44 @@ pub enum ReloadError {
     /// A file that it names cannot be used.
     #[error("{}", .0.join("\n"))]
     Files(Vec<String>),
-    /// The system gives no thread.
-    #[error("cannot start a reader: {0}")]
-    System(#[from] std::io::Error),
+    /// The system gives no thread, or there is no DNS server.
+    #[error("cannot be followed: {0}")]
+    System(#[from] io::Error),
 }
 
 /// The files behind the tables, and when they are looked at.
 #[derive(Debug)]
 pub(super) struct Enrichment {
-    pub(super) files: TableFiles,
+    files: TableFiles,
+    host_names: HostNames,
     pub(super) tables: Arc<Tables>,
+    metrics: Arc<Metrics>,
     looked_at: Instant,
 }
 
 impl Enrichment {
     /// With what can be read; the rest is said, and looked for again.
-    pub(super) fn start(config: &Config, reloads: &Reloads, metrics: &Metrics) -> Self {
+    pub(super) fn start(
+        config: &Config,
+        reloads: &Reloads,
+        metrics: &Arc<Metrics>,
+    ) -> io::Result<Self> {
         let mut files = TableFiles::new(metrics);
         files.take(files.follow(&config.enrichment));
         reloads.show_files(files.list());
-        let tables = Arc::new(Self::tables(config, &files));
-        Self { files, tables, looked_at: Instant::now() }
+        let host_names = HostNames::start(&config.hostnames, metrics)?;
+        let (tables, metrics) = (Arc::default(), Arc::clone(metrics));
+        let looked_at = Instant::now();
+        let mut enrichment = Self { files, host_names, tables, metrics, looked_at };
+        enrichment.rebuild(config);
+        Ok(enrichment)
     }
 
-    fn tables(config: &Config, files: &TableFiles) -> Tables {
-        let mut tables = Tables::new(&config.exporters, Arc::default());
-        files.fill(&config.enrichment, &mut tables);
-        tables
+    /// Makes new tables of what there is.
+    fn rebuild(&mut self, config: &Config) {
+        let mut tables = Tables::new(&config.exporters, Arc::default(), self.host_names.clone());
+        self.files.fill(&config.enrichment, &mut tables);
+        self.tables = Arc::new(tables);
     }
 }
 
@@ -80,8 +93,12 @@ impl App {
         }
         let sockets = self.receivers.bind(&config.receivers)?;
 
+        if config.hostnames != self.config.hostnames {
+            let metrics = &self.enrichment.metrics;
+            self.enrichment.host_names = HostNames::start(&config.hostnames, metrics)?;
+        }
         self.enrichment.files.take(files);
-        self.enrichment.tables = Arc::new(Enrichment::tables(&config, &self.enrichment.files));
+        self.enrichment.rebuild(&config);
         self.receivers.change(&config, sockets, &self.enrichment.tables)?;
         self.sink.follow(&config);
         // What is wrong with it is said there, and the one of before stays.
@@ -106,8 +123,7 @@ impl App {
         }
         self.enrichment.looked_at = now;
         if self.enrichment.files.refresh() {
-            self.enrichment.tables =
-                Arc::new(Enrichment::tables(&self.config, &self.enrichment.files));
+            self.enrichment.rebuild(&self.config);
             self.receivers.use_tables(&self.config, &self.enrichment.tables);
         }
         self.view.reloads.show_files(self.enrichment.files.list());

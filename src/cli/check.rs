@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{ClickHouseConfig, Config, SchemaConfig, Transport, show_bytes, show_duration};
+use crate::config::{
+    ClickHouseConfig, Config, HostNamesConfig, SchemaConfig, Transport, show_bytes, show_duration,
+};
 use crate::decode::Protocol;
 
 use super::ConfigFile;
@@ -56,6 +58,7 @@ fn summary(config: &Config) -> String {
     ));
     lines.push(schema(&clickhouse.schema));
     lines.push(batching(clickhouse));
+    lines.push(host_names(&config.hostnames));
     let management = &config.management;
     let token = if management.token.is_some() { ", with a token" } else { "" };
     lines.push(format!("management: {}://{}{token}", management.scheme(), management.listen));
@@ -84,6 +87,25 @@ fn batching(clickhouse: &ClickHouseConfig) -> String {
     let (gathers, why) = clickhouse.gathers_inserts();
     let gathers = if gathers { "gathered" } else { "not gathered" };
     format!("batch: off, inserts {gathers} by ClickHouse ({why}), {grace_period} to stop")
+}
+
+fn host_names(hostnames: &HostNamesConfig) -> String {
+    if !hostnames.enabled {
+        return "hostnames: off".to_owned();
+    }
+    let joined = |items: Vec<String>, none: &str| match items.is_empty() {
+        true => none.to_owned(),
+        false => items.join(" "),
+    };
+    let servers = hostnames.servers.iter().map(ToString::to_string).collect();
+    let prefixes = hostnames.prefixes.iter().map(ToString::to_string).collect();
+    format!(
+        "hostnames: of {}, asked of {}, {} kept for {} at most",
+        joined(prefixes, "all addresses"),
+        joined(servers, "the servers of /etc/resolv.conf"),
+        hostnames.cache_size,
+        show_duration(hostnames.max_ttl),
+    )
 }
 
 fn transport(transport: &Transport) -> String {

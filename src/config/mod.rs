@@ -7,6 +7,7 @@ mod changes;
 mod document;
 mod enrichment;
 mod exporters;
+mod hostnames;
 mod log;
 mod management;
 mod receivers;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 pub use document::ConfigErrors;
 pub use enrichment::{AsSource, EnrichmentConfig, ReloadConfig};
 pub use exporters::{Boundary, ExporterConfig, InterfaceConfig};
+pub use hostnames::HostNamesConfig;
 pub use log::LogConfig;
 pub use management::ManagementConfig;
 pub use receivers::{ReceiverConfig, TcpConfig, Transport, UdpConfig};
@@ -62,6 +64,8 @@ pub struct Config {
     pub state: StateConfig,
     /// `[spool]`.
     pub spool: SpoolConfig,
+    /// `[hostnames]`.
+    pub hostnames: HostNamesConfig,
     /// `[management]`.
     pub management: ManagementConfig,
     /// `[reload]`.

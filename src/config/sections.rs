@@ -13,7 +13,7 @@ use super::secret::Secret;
 use super::section::Section;
 use super::tls;
 use super::values::show_duration;
-use super::{enrichment, exporters, log, management, receivers};
+use super::{enrichment, exporters, hostnames, log, management, receivers};
 
 /// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -176,6 +176,7 @@ pub(super) fn read(root: Section<'_>) -> Config {
         reload: enrichment::read_reload(root.section("reload")),
         log: log::read(root.section("log")),
         management: management::read(root.section("management")),
+        hostnames: hostnames::read(root.section("hostnames")),
         oddities: Vec::new(),
     };
     root.finish();

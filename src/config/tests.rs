@@ -169,6 +169,22 @@ fn values_are_shown_as_they_are_written() {
 }
 
 #[test]
+fn dns_servers_have_a_port_if_it_is_not_53_and_times_must_fit() {
+    let text = "[hostnames]\nservers = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n";
+    let config = parse(text, &[]).expect("valid").hostnames;
+    let servers: Vec<_> = config.servers.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["192.0.2.1:53", "[2001:db8::1]:5353"]);
+    for (wrong, why) in [
+        ("servers = [\"resolver.example\"]", "must be a list of addresses"),
+        ("servers = [\"192.0.2.1:0\"]", "must be a list of addresses"),
+        ("servers = [\"::1\", \"::2\", \"::3\", \"::4\"]", "has more than 3 servers"),
+        ("min-ttl = \"2h\"", "must be at least min-ttl, \"2h\""),
+    ] {
+        assert!(mistakes(&format!("[hostnames]\n{wrong}\n"), &[]).contains(why), "{wrong}");
+    }
+}
+
+#[test]
 fn a_prefix_is_an_address_or_has_no_bits_behind_its_length() {
     let show = |text| parse_prefix(text).map(|prefix| prefix.to_string());
     for (text, expected) in [

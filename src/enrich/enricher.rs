@@ -9,7 +9,7 @@ use super::facts::FactBook;
 use super::metrics::EnrichMetrics;
 use super::sources::Sources;
 use super::tables::Tables;
-use super::{addresses, interfaces, labels};
+use super::{addresses, host_names, interfaces, labels};
 
 /// What one reader remembers of addresses, and the tables that it uses now.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ impl Enricher {
         interfaces::write(&sources, &tables.snmp.load(), chunk);
         let facts = addresses::write(tables, &mut self.book, &mut self.scratch, chunk);
         labels::write(tables, &sources, &facts, &self.book, chunk);
+        host_names::write(&tables.host_names, chunk);
         self.metrics.count(&mut self.book.counts);
     }
 }

@@ -11,7 +11,7 @@
 //!    the direction by their boundaries (`interfaces.rs`);
 //! 3. addresses: locality, AS, country, city, site and role (`addresses.rs`);
 //! 4. application: of the exporter, else by rule, else IANA's name of the port (`labels.rs`);
-//! 5. host names, if they are asked for (`names.rs`).
+//! 5. host names, if they are asked for (`host_names.rs`).
 
 mod addresses;
 pub mod applications;
@@ -22,6 +22,7 @@ mod exporters;
 mod facts;
 mod files;
 mod geoip;
+mod host_names;
 mod interfaces;
 mod labels;
 mod locality;

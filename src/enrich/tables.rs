@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::ExporterConfig;
+use crate::hostnames::HostNames;
 use crate::snmp::Interfaces;
 
 use super::applications::Rules;
@@ -22,12 +23,14 @@ pub struct Tables {
     pub(super) rules: Option<Arc<Rules>>,
     pub(super) has_iana_services: bool,
     pub(super) snmp: Arc<Interfaces>,
+    pub(super) host_names: HostNames,
 }
 
 impl Tables {
-    /// Tables that only know exporters and their interfaces.
+    /// Tables without any of a file.
     #[must_use]
-    pub fn new(exporters: &[ExporterConfig], snmp: Arc<Interfaces>) -> Self {
-        Self { exporters: Arc::new(ExporterTable::new(exporters)), snmp, ..Self::default() }
+    pub fn new(exporters: &[ExporterConfig], snmp: Arc<Interfaces>, host_names: HostNames) -> Self {
+        let exporters = Arc::new(ExporterTable::new(exporters));
+        Self { exporters, snmp, host_names, ..Self::default() }
     }
 }

@@ -151,6 +151,11 @@ metrics! {
     SpoolDamagedRows "tidegate_spool_damaged_rows_total" Counter, [] "Rows of damaged batches, as far as their number is known.";
     SpoolDamagedBatches "tidegate_spool_damaged_batches_total" Counter, [] "Batches that were set aside because their file is not what was written, or that somebody removed.";
     SpoolErrors "tidegate_spool_errors_total" Counter, [] "Files of the spool that could not be read, removed or set aside.";
+    HostNamesQuestions "tidegate_hostnames_questions_total" Counter, ["outcome"] "Questions for names of addresses: `found`, `no_name`, `bad_answer` (what came is no name: too long, or with bytes that are no printable ASCII), `failed` (the server says that it could not) or `no_answer` (within `hostnames.timeout`).";
+    HostNamesDropped "tidegate_hostnames_dropped_questions_total" Counter, ["reason"] "Questions that were not asked: `queue_full` (too many wait) or `paused` (no server answers). They are asked when a later flow has the address.";
+    HostNamesEntries "tidegate_hostnames_entries" Gauge, [] "Addresses that are known, those without a name and those that are being asked for included.";
+    HostNamesPaused "tidegate_hostnames_paused" Gauge, [] "1 while nothing is asked, since no server answers.";
+    HostNamesAnswer "tidegate_hostnames_answer_seconds" Histogram(SECONDS), [] "Time to an answer of a DNS server, of any outcome but `no_answer`.";
     ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
     ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "table"] "1 while it lasts: `no_answer`, `refusal` (ClickHouse takes no rows for the table now), `configuration` (nor before an operator changes something) or `broken_view` (batches are stored without the materialized view `table`); `/api/v1/status` has the error.";
     ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
