@@ -22,6 +22,7 @@ use crate::patience::Patience;
 use crate::queue::QueueDepth;
 use crate::receive::{BindError, DecodeMetrics};
 use crate::sink::{Alarms, Books, Fatal, Ledger, RowDropReason};
+use crate::snmp::Walker;
 use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
@@ -47,6 +48,8 @@ pub struct App {
     enrichment: Enrichment,
     /// Keeps the templates, when they are to be kept.
     state: Option<StateWriter>,
+    /// Asks exporters for their interfaces, when it is to.
+    snmp: Walker,
     sink: Sink,
     patience: Patience,
     fatal: Receiver<Fatal>,
@@ -115,7 +118,9 @@ impl App {
         show_state(config, sink.queue_depth.clone(), &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
-        let enrichment = Enrichment::start(config, &view.reloads, &metrics)?;
+        let directory = config.state.directory.as_deref();
+        let snmp = Walker::start(&config.snmp, directory, Arc::clone(&exporters), &metrics)?;
+        let enrichment = Enrichment::start(config, snmp.interfaces(), &view.reloads, &metrics)?;
         let decode_metrics = Arc::new(DecodeMetrics::new(&metrics));
         let shared = SharedByReaders { exporters, outlets, ledger, decode_metrics, metrics };
         let mut receivers = Receivers::new(shared);
@@ -129,6 +134,7 @@ impl App {
             receivers,
             enrichment,
             state,
+            snmp,
             sink,
             patience,
             fatal,
@@ -176,6 +182,7 @@ impl App {
         let deadline = start + grace_period;
         self.view.enter(Phase::Stopping);
         let readers = self.receivers.stop();
+        self.snmp.stop();
         // The rest is for the disk, or for threads to end.
         let rest = grace_period / if self.sink.can_keep { 2 } else { 20 };
         let patience_ends = deadline - rest;

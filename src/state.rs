@@ -3,10 +3,11 @@
 //!
 //! Nothing here ends the collector: without the file, data waits for its templates as at a first start.
 
+mod file;
+
 use std::convert::Infallible;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,14 +19,10 @@ use tracing::{info, warn};
 use crate::decode::{Exporters, STATE_BYTES_MAX};
 use crate::telemetry::{MetricName, Metrics, unix_ms};
 
+pub use file::KeptFile;
+
 /// The file in the directory.
 const FILE_NAME: &str = "templates";
-
-/// It grows under this name and is renamed when it is on the disk. One that a crash left is overwritten.
-const NEW_NAME: &str = "templates.new";
-
-/// A file that could not be used; overwrites an older one.
-const DAMAGED_NAME: &str = "templates.damaged";
 
 /// How often it is looked whether something is to be written.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +38,7 @@ const SEEN_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Where the templates are kept.
 #[derive(Clone, Debug)]
-pub struct StateDirectory(PathBuf);
+pub struct StateDirectory(KeptFile);
 
 /// Writes the templates until it is told to stop.
 #[derive(Debug)]
@@ -54,16 +51,16 @@ impl StateDirectory {
     /// The directory at `path`; it need not exist.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self(KeptFile::new(path, FILE_NAME))
     }
 
     /// Gives `exporters` the templates that an earlier run wrote, and says how many. A file that cannot be
     /// used is set aside.
     pub fn restore(&self, exporters: &Exporters) {
-        let restored = match self.read() {
+        let restored = match self.0.read(STATE_BYTES_MAX) {
             Ok(bytes) => exporters.restore(&bytes, unix_ms()).map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                info!(directory = %self.0.display(), "No templates were kept, data waits for its own.");
+                info!(directory = %self.0.directory().display(), "No templates were kept, data waits for its own.");
                 return;
             }
             Err(error) => Err(error.to_string()),
@@ -81,9 +78,9 @@ impl StateDirectory {
     }
 
     fn set_aside(&self, error: &str) {
-        let (file, damaged) = (self.0.join(FILE_NAME), self.0.join(DAMAGED_NAME));
-        match fs::rename(&file, &damaged) {
-            Ok(()) => warn!(
+        let file = self.0.path();
+        match self.0.set_aside() {
+            Ok(damaged) => warn!(
                 file = %file.display(),
                 error,
                 set_aside = %damaged.display(),
@@ -96,25 +93,6 @@ impl StateDirectory {
                 "Kept templates can neither be used nor set aside, data waits for new ones."
             ),
         }
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        // A longer file was not written by us, and is damaged when it is cut.
-        let bytes_max = STATE_BYTES_MAX as u64;
-        File::open(self.0.join(FILE_NAME))?.take(bytes_max).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Replaces the file: after a crash at any moment it is the old one or the new one.
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.0)?;
-        let new = self.0.join(NEW_NAME);
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, self.0.join(FILE_NAME))?;
-        File::open(&self.0)?.sync_all()
     }
 }
 
@@ -182,8 +160,8 @@ impl Work {
         if exporters_left_out > 0 {
             warn!(exporters_left_out, "There are more templates than can be kept over a restart.");
         }
-        let directory = self.directory.0.display();
-        match self.directory.write(&snapshot.bytes) {
+        let directory = self.directory.0.directory().display();
+        match self.directory.0.replace(&snapshot.bytes) {
             Ok(()) => {
                 if self.failures > 0 {
                     info!(%directory, failures = self.failures, "Templates are written again.");

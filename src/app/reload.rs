@@ -11,6 +11,7 @@ use crate::enrich::{TableFiles, Tables};
 use crate::hostnames::HostNames;
 use crate::manage::Reloads;
 use crate::receive::BindError;
+use crate::snmp::Interfaces;
 use crate::telemetry::{Metrics, set_log_level};
 
 use super::App;
@@ -36,6 +37,7 @@ pub enum ReloadError {
 #[derive(Debug)]
 pub(super) struct Enrichment {
     files: TableFiles,
+    snmp: Arc<Interfaces>,
     host_names: HostNames,
     pub(super) tables: Arc<Tables>,
     metrics: Arc<Metrics>,
@@ -46,6 +48,7 @@ impl Enrichment {
     /// With what can be read; the rest is said, and looked for again.
     pub(super) fn start(
         config: &Config,
+        snmp: Arc<Interfaces>,
         reloads: &Reloads,
         metrics: &Arc<Metrics>,
     ) -> io::Result<Self> {
@@ -55,14 +58,15 @@ impl Enrichment {
         let host_names = HostNames::start(&config.hostnames, metrics)?;
         let (tables, metrics) = (Arc::default(), Arc::clone(metrics));
         let looked_at = Instant::now();
-        let mut enrichment = Self { files, host_names, tables, metrics, looked_at };
+        let mut enrichment = Self { files, snmp, host_names, tables, metrics, looked_at };
         enrichment.rebuild(config);
         Ok(enrichment)
     }
 
     /// Makes new tables of what there is.
     fn rebuild(&mut self, config: &Config) {
-        let mut tables = Tables::new(&config.exporters, Arc::default(), self.host_names.clone());
+        let snmp = Arc::clone(&self.snmp);
+        let mut tables = Tables::new(&config.exporters, snmp, self.host_names.clone());
         self.files.fill(&config.enrichment, &mut tables);
         self.tables = Arc::new(tables);
     }
@@ -101,6 +105,9 @@ impl App {
         self.enrichment.rebuild(&config);
         self.receivers.change(&config, sockets, &self.enrichment.tables)?;
         self.sink.follow(&config);
+        if config.snmp != self.config.snmp {
+            self.snmp.reconfigure(config.snmp.clone());
+        }
         // What is wrong with it is said there, and the one of before stays.
         drop(self.reload_certificate());
         set_log_level(config.log.level);

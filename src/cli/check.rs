@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::config::{
-    ClickHouseConfig, Config, HostNamesConfig, SchemaConfig, Transport, show_bytes, show_duration,
+    ClickHouseConfig, Config, HostNamesConfig, SchemaConfig, SnmpConfig, Transport, show_bytes,
+    show_duration,
 };
 use crate::decode::Protocol;
 
@@ -58,6 +59,7 @@ fn summary(config: &Config) -> String {
     ));
     lines.push(schema(&clickhouse.schema));
     lines.push(batching(clickhouse));
+    lines.push(snmp(&config.snmp));
     lines.push(host_names(&config.hostnames));
     let management = &config.management;
     let token = if management.token.is_some() { ", with a token" } else { "" };
@@ -105,6 +107,21 @@ fn host_names(hostnames: &HostNamesConfig) -> String {
         joined(servers, "the servers of /etc/resolv.conf"),
         hostnames.cache_size,
         show_duration(hostnames.max_ttl),
+    )
+}
+
+fn snmp(snmp: &SnmpConfig) -> String {
+    if snmp.agents.is_empty() {
+        return "snmp: off".to_owned();
+    }
+    let agents: Vec<_> = snmp.agents.iter().map(ToString::to_string).collect();
+    format!(
+        "snmp: {}, every {}, {} at a time, {} for each of {} tries",
+        agents.join("; "),
+        show_duration(snmp.interval),
+        snmp.concurrency,
+        show_duration(snmp.timeout),
+        snmp.retries + 1,
     )
 }
 

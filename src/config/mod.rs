@@ -15,6 +15,7 @@ mod schema;
 mod secret;
 mod section;
 mod sections;
+mod snmp;
 mod tls;
 mod values;
 
@@ -35,6 +36,10 @@ pub use schema::{RollupConfig, SchemaConfig};
 pub use secret::Secret;
 pub use sections::{
     BatchConfig, ClickHouseConfig, ErrorsConfig, OnRowError, RetryConfig, SpoolConfig, StateConfig,
+};
+pub use snmp::{
+    SnmpAccess, SnmpAgentConfig, SnmpAuthentication, SnmpCipher, SnmpConfig, SnmpHash, SnmpPrivacy,
+    SnmpUser,
 };
 pub use values::{parse_bytes, parse_duration, parse_prefix, show_bytes, show_duration};
 
@@ -66,6 +71,8 @@ pub struct Config {
     pub spool: SpoolConfig,
     /// `[hostnames]`.
     pub hostnames: HostNamesConfig,
+    /// `[snmp]`.
+    pub snmp: SnmpConfig,
     /// `[management]`.
     pub management: ManagementConfig,
     /// `[reload]`.

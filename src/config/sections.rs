@@ -11,9 +11,9 @@ use super::Config;
 use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
 use super::section::Section;
-use super::tls;
 use super::values::show_duration;
 use super::{enrichment, exporters, hostnames, log, management, receivers};
+use super::{snmp, tls};
 
 /// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -177,6 +177,7 @@ pub(super) fn read(root: Section<'_>) -> Config {
         log: log::read(root.section("log")),
         management: management::read(root.section("management")),
         hostnames: hostnames::read(root.section("hostnames")),
+        snmp: snmp::read(root.section("snmp")),
         oddities: Vec::new(),
     };
     root.finish();

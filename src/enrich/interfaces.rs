@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use crate::config::Boundary;
 use crate::flow::{Chunk, Column};
-use crate::snmp::{Interface, InterfacesByAddress};
+use crate::snmp::{Interface, Tables};
 
 use super::exporters::KnownInterface;
 use super::sources::Sources;
@@ -52,7 +52,7 @@ struct Found {
 }
 
 /// Writes what is known of the interfaces of all rows, and from their boundaries the direction.
-pub(super) fn write(sources: &Sources, snmp: &InterfacesByAddress, chunk: &mut Chunk) {
+pub(super) fn write(sources: &Sources, snmp: &Tables, chunk: &mut Chunk) {
     let walked = |source: &super::sources::Source| snmp.get(&source.address?);
     let is_known = |source: &super::sources::Source| {
         source.known.as_ref().is_some_and(|known| !known.interfaces.is_empty())
@@ -70,7 +70,7 @@ pub(super) fn write(sources: &Sources, snmp: &InterfacesByAddress, chunk: &mut C
 }
 
 impl Side {
-    fn find(&self, sources: &Sources, snmp: &InterfacesByAddress, chunk: &mut Chunk) -> Vec<Found> {
+    fn find(&self, sources: &Sources, snmp: &Tables, chunk: &mut Chunk) -> Vec<Found> {
         let mut rows = vec![Found::default(); chunk.rows()];
         let if_indices: Vec<[u8; 4]> = chunk.column(self.if_index).as_chunks::<4>().0.to_vec();
         let mut known = HashMap::with_hasher(RandomState::default());

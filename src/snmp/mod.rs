@@ -1,22 +1,26 @@
-//! Interfaces by SNMP.
+//! Names, descriptions and speeds of interfaces, asked of exporters by SNMP.
+//!
+//! Exporters that send flows and are in a range of `[[snmp.agents]]` are walked again and again, by one thread
+//! of its own ([`Walker`]). What they answer is one immutable table ([`Interfaces`]), which is swapped whole:
+//! who reads it loads a pointer, and nothing here ever delays a flow. With `state.directory` the table
+//! outlives a restart.
+//!
+//! What may be lost here is names: an exporter that does not answer keeps those of before until they are too old.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::Arc;
+mod cache;
+mod client;
+mod failure;
+mod interfaces;
+mod known;
+mod metrics;
+mod schedule;
+mod text;
+mod walk;
+mod walker;
 
-/// One interface.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Interface {
-    /// ifName.
-    pub name: Arc<str>,
-    /// ifAlias.
-    pub alias: Arc<str>,
-    /// Mbit/s.
-    pub speed_mbit: u32,
-}
+pub use interfaces::{Interface, InterfaceTable, Interfaces, Tables};
+pub use schedule::WatchedExporter;
+pub use walker::Walker;
 
-/// By exporter and ifIndex.
-pub type InterfacesByAddress = HashMap<IpAddr, Arc<HashMap<u32, Interface>>>;
-
-/// The table.
-pub type Interfaces = arc_swap::ArcSwap<InterfacesByAddress>;
+#[cfg(test)]
+mod tests;

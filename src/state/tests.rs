@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 use crate::decode::{Datagram, Decoder, DecoderOptions};
 use crate::flow::ChunkWriter;
@@ -53,11 +55,11 @@ fn a_file_that_cannot_be_used_is_set_aside_and_an_older_one_overwritten() {
         fs::write(folder.path().join(FILE_NAME), bytes).unwrap();
         assert_eq!(restored(&directory), 0);
         assert!(!folder.path().join(FILE_NAME).exists());
-        assert_eq!(fs::read(folder.path().join(DAMAGED_NAME)).unwrap(), bytes);
+        assert_eq!(fs::read(folder.path().join("templates.damaged")).unwrap(), bytes);
     }
     // Half a file that a crash left does not matter.
-    fs::write(folder.path().join(NEW_NAME), "half").unwrap();
-    directory.write(&exporters().snapshot(unix_ms()).bytes).unwrap();
+    fs::write(folder.path().join("templates.new"), "half").unwrap();
+    directory.0.replace(&exporters().snapshot(unix_ms()).bytes).unwrap();
     assert_eq!(restored(&directory), 2);
 }
 

@@ -15,7 +15,7 @@ static FILTER: OnceLock<FilterHandle> = OnceLock::new();
 
 /// Starts the log. The variable `TIDEGATE_LOG` chooses what is logged (`debug`, `warn`,
 /// `tidegate::sink=debug`); without it, `level` of tidegate, and `warn` of its libraries,
-/// but for that of DNS, which logs for each answer.
+/// but for those of DNS and SNMP, which log for each request.
 pub fn init(level: &str) {
     let is_terminal = stderr().is_terminal();
     let lines = fmt::layer().with_writer(stderr).with_ansi(is_terminal).with_target(false);
@@ -40,5 +40,7 @@ pub fn set_level(level: &str) {
 
 fn filter(level: &str) -> EnvFilter {
     let chosen = std::env::var("TIDEGATE_LOG");
-    EnvFilter::new(chosen.unwrap_or_else(|_| format!("warn,tidegate={level},hickory=off")))
+    EnvFilter::new(
+        chosen.unwrap_or_else(|_| format!("warn,tidegate={level},hickory=off,async_snmp=off")),
+    )
 }
