@@ -1,12 +1,13 @@
 //! Time a flow from datagram to encoded row, without enrichment, with what needs no table, and with all tables: half
 //! a million prefixes, a million networks of cities, half a million of ASs, and a thousand rules.
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
-#![expect(unreachable_pub, dead_code, reason = "shared with tests")]
+#![expect(unreachable_pub, reason = "shared with tests")]
 
 #[path = "../tests/common/mmdb.rs"]
 mod mmdb;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -152,7 +153,8 @@ fn all_tables(folder: &Path, metrics: &Metrics) -> Arc<Tables> {
     let mut files = TableFiles::new(metrics);
     let start = Instant::now();
     files.take(files.follow(&config.enrichment));
-    println!("tables read in {:.1?}: {:?}", start.elapsed(), files.list());
+    let out = &mut std::io::stdout().lock();
+    writeln!(out, "tables read in {:.1?}: {:?}", start.elapsed(), files.list()).unwrap();
     let mut tables = Tables::new(&config.exporters, Arc::default(), HostNames::default());
     files.fill(&config.enrichment, &mut tables);
     Arc::new(tables)
