@@ -49,12 +49,16 @@ fn a_good_configuration_is_shown_without_its_password() {
     let config = "[receivers.edge]\nlisten = \"0.0.0.0:2055\"\nworkers = 2\n\
                   [receivers.reliable]\nlisten = \"0.0.0.0:4739\"\ntransport = \"tcp\"\n\
                   [clickhouse]\npassword = \"tide\"\n\
-                  endpoint = [\"http://a:8123\", \"http://b:8123\"]\n";
+                  endpoint = [\"http://a:8123\", \"http://b:8123\"]\n\
+                  [[snmp.agents]]\nrange = \"192.0.2.0/24\"\ncommunity = \"flood-mark\"\n\
+                  [[snmp.agents]]\nrange = \"2001:db8::1\"\nport = 1161\nversion = \"v3\"\n\
+                  username = \"monitor\"\nauth-protocol = \"sha-256\"\nauth-password = \"flood-mark\"\n\
+                  privacy-protocol = \"aes-128\"\nprivacy-password = \"flood-mark\"\n";
     std::fs::write(file.path(), config).unwrap();
     let output = tidegate(&["check", "-c", file.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(!shown.contains("tide\""));
+    assert!(!shown.contains("tide\"") && !shown.contains("flood-mark"));
     let rest = shown.split_once(": ok\n").unwrap().1;
     insta::assert_snapshot!(rest);
 }

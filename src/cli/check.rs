@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::{ClickHouseConfig, Config, SchemaConfig, Transport, show_bytes, show_duration};
+use crate::config::{
+    ClickHouseConfig, Config, SchemaConfig, SnmpConfig, Transport, show_bytes, show_duration,
+};
 use crate::decode::Protocol;
 
 use super::ConfigFile;
@@ -56,6 +58,7 @@ fn summary(config: &Config) -> String {
     ));
     lines.push(schema(&clickhouse.schema));
     lines.push(batching(clickhouse));
+    lines.push(snmp(&config.snmp));
     lines.push(format!("management: http://{}", config.management.listen));
     lines.join("\n")
 }
@@ -85,6 +88,21 @@ fn batching(clickhouse: &ClickHouseConfig) -> String {
     let (gathers, why) = clickhouse.gathers_inserts();
     let gathers = if gathers { "gathered" } else { "not gathered" };
     format!("batch: off, inserts {gathers} by ClickHouse ({why}), {grace_period} to stop")
+}
+
+fn snmp(snmp: &SnmpConfig) -> String {
+    if snmp.agents.is_empty() {
+        return "snmp: off".to_owned();
+    }
+    let agents: Vec<_> = snmp.agents.iter().map(ToString::to_string).collect();
+    format!(
+        "snmp: {}, every {}, {} at a time, {} for each of {} tries",
+        agents.join("; "),
+        show_duration(snmp.interval),
+        snmp.concurrency,
+        show_duration(snmp.timeout),
+        snmp.retries + 1,
+    )
 }
 
 fn transport(transport: &Transport) -> String {

@@ -9,6 +9,7 @@ mod schema;
 mod secret;
 mod section;
 mod sections;
+mod snmp;
 mod values;
 
 #[cfg(test)]
@@ -24,6 +25,10 @@ pub use secret::Secret;
 pub use sections::{
     BatchConfig, ClickHouseConfig, ErrorsConfig, ManagementConfig, OnRowError, RetryConfig,
     SpoolConfig, StateConfig,
+};
+pub use snmp::{
+    SnmpAccess, SnmpAgentConfig, SnmpAuthentication, SnmpCipher, SnmpConfig, SnmpHash, SnmpPrivacy,
+    SnmpUser,
 };
 pub use values::{parse_bytes, parse_duration, parse_prefix, show_bytes, show_duration};
 
@@ -49,6 +54,8 @@ pub struct Config {
     pub state: StateConfig,
     /// `[spool]`.
     pub spool: SpoolConfig,
+    /// `[snmp]`.
+    pub snmp: SnmpConfig,
     /// `[management]`.
     pub management: ManagementConfig,
 }

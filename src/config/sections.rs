@@ -12,6 +12,7 @@ use super::receivers;
 use super::schema::{self, SchemaConfig};
 use super::secret::Secret;
 use super::section::Section;
+use super::snmp;
 use super::values::show_duration;
 
 /// `on-row-error`: what becomes of a batch that ClickHouse refuses for what is in it.
@@ -175,6 +176,7 @@ pub(super) fn read(root: Section<'_>) -> Config {
         skew_max: clock(root.section("clock")),
         state: state(root.section("state")),
         spool: spool(root.section("spool"), is_batched),
+        snmp: snmp::read(root.section("snmp")),
         management: management(root.section("management")),
     };
     root.finish();

@@ -183,3 +183,30 @@ fn a_prefix_is_an_address_or_has_no_bits_behind_its_length() {
         assert_eq!(show(text).as_deref(), expected, "{text}");
     }
 }
+
+#[test]
+fn an_agent_is_told_what_goes_with_the_other_version_and_what_is_missing() {
+    let text = "[snmp]\ninterval = \"1s\"\nconcurrency = 0\nretry = 2\n\
+                [[snmp.agents]]\nrange = \"192.0.2.0/24\"\ncommunity = \"\"\nusername = \"monitor\"\n\
+                privacy-password = \"flood-mark\"\n\
+                [[snmp.agents]]\nrange = \"192.0.2.0/24\"\nversion = \"v3\"\ncommunity = \"public\"\n\
+                auth-protocol = \"sha-1\"\nauth-password = \"env:NOT_SET\"\n\
+                [[snmp.agents]]\nrange = \"192.0.2.1/24\"\nversion = \"v3\"\nusername = \"monitor\"\n\
+                auth-password = \"without a protocol\"\nprivacy-protocol = \"aes-128\"\nprivacy-password = \"short\"\n\
+                [[snmp.agents]]\nversion = \"v1\"\nport = 0\n";
+    insta::assert_snapshot!(mistakes(text, &[]));
+}
+
+#[test]
+fn the_longest_range_that_has_an_exporter_says_how_it_is_asked() {
+    let text = "[[snmp.agents]]\nrange = \"192.0.2.0/24\"\ncommunity = \"wide\"\n\
+                [[snmp.agents]]\nrange = \"192.0.2.7\"\ncommunity = \"one\"\nport = 1161\n\
+                [[snmp.agents]]\nrange = \"2001:db8::/32\"\nversion = \"v3\"\nusername = \"monitor\"\n\
+                auth-protocol = \"sha\"\nauth-password = \"env:PW\"\n";
+    let snmp = parse(text, &[("PW", "flood-mark")]).expect("valid").snmp;
+    let shown = |address: &str| snmp.agent_of(address.parse().unwrap()).map(ToString::to_string);
+    assert_eq!(shown("192.0.2.8").unwrap(), "192.0.2.0/24 v2c");
+    assert_eq!(shown("192.0.2.7").unwrap(), "192.0.2.7/32 port 1161 v2c");
+    assert_eq!(shown("2001:db8::1").unwrap(), "2001:db8::/32 v3 as monitor (sha, not encrypted)");
+    assert_eq!(shown("198.51.100.1"), None);
+}
