@@ -21,6 +21,7 @@ use crate::patience::Patience;
 use crate::queue::QueueDepth;
 use crate::receive::{BindError, Bound, bind};
 use crate::sink::{Alarms, Books, Fatal, Ledger, RowDropReason};
+use crate::snmp::Walker;
 use crate::spool::OpenError as SpoolError;
 use crate::state::{self, StateDirectory, StateWriter};
 use crate::telemetry::{MetricName, Metrics};
@@ -42,6 +43,8 @@ pub struct App {
     readers: Vec<JoinHandle<()>>,
     /// Keeps the templates, when they are to be kept.
     state: Option<StateWriter>,
+    /// Asks exporters for their interfaces, when it is to.
+    snmp: Walker,
     /// The flusher, then delivery; none without batching.
     sink: Vec<JoinHandle<()>>,
     /// What ClickHouse does not take in time can be spooled.
@@ -116,6 +119,8 @@ impl App {
         show_state(config, queue_depth, &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
+        let directory = config.state.directory.as_deref();
+        let snmp = Walker::start(&config.snmp, directory, Arc::clone(&exporters), &metrics)?;
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Readers { config, exporters, outlets, ledger, metrics, stop: &stop };
         let readers = readers.start(bound)?;
@@ -129,6 +134,7 @@ impl App {
             stop,
             readers,
             state,
+            snmp,
             sink,
             can_keep,
             patience,
@@ -167,6 +173,7 @@ impl App {
         let deadline = start + self.grace_period;
         self.view.enter(Phase::Stopping);
         self.stop.store(true, Ordering::Relaxed);
+        self.snmp.stop();
         // The rest is for the disk, or for threads to end.
         let rest = self.grace_period / if self.can_keep { 2 } else { 20 };
         let patience_ends = deadline - rest;

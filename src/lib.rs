@@ -16,6 +16,7 @@ pub mod queue;
 pub mod receive;
 pub mod schema;
 pub mod sink;
+pub mod snmp;
 pub mod spool;
 pub mod state;
 pub mod telemetry;

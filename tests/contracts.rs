@@ -175,6 +175,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("receive", &["flow", "config", "decode", "queue", "sink", "telemetry"]),
     ("state", &["flow", "decode", "telemetry"]),
+    ("snmp", &["config", "decode", "state", "telemetry"]),
     ("manage", &["clickhouse", "decode", "elements", "sink", "telemetry"]),
     (
         "app",
@@ -187,6 +188,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
             "queue",
             "receive",
             "sink",
+            "snmp",
             "spool",
             "state",
             "telemetry",

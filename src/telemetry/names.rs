@@ -141,6 +141,16 @@ metrics! {
     SpoolDamagedRows "tidegate_spool_damaged_rows_total" Counter, [] "Rows of damaged batches, as far as their number is known.";
     SpoolDamagedBatches "tidegate_spool_damaged_batches_total" Counter, [] "Batches that were set aside because their file is not what was written, or that somebody removed.";
     SpoolErrors "tidegate_spool_errors_total" Counter, [] "Files of the spool that could not be read, removed or set aside.";
+
+    SnmpWalks "tidegate_snmp_walks_total" Counter, ["outcome"] "Times that an exporter was asked for its interfaces: `ok`, `timeout` (no answer), `authentication` (user or password of SNMPv3), `wrong_answer`, `limit` (more than 65,536 interfaces, 2 minutes, or the memory for those of all exporters) or `network` (nothing could be sent).";
+    SnmpWalkSeconds "tidegate_snmp_walk_seconds" Histogram(SECONDS), [] "Time to ask an exporter for its interfaces, failed tries included.";
+    SnmpExporters "tidegate_snmp_exporters" Gauge, [] "Exporters that are asked for their interfaces: they send flows, and are in a range of `[[snmp.agents]]`.";
+    SnmpFailingExporters "tidegate_snmp_failing_exporters" Gauge, [] "Those whose last answer is missing or of no use.";
+    SnmpInterfaces "tidegate_snmp_interfaces" Gauge, [] "Interfaces that are known by SNMP.";
+    SnmpBytes "tidegate_snmp_memory_bytes" Gauge, [] "Memory of these interfaces, 256 MiB at most.";
+    SnmpLastSuccess "tidegate_snmp_last_success_timestamp_seconds" Gauge, [] "When an exporter last answered in full, seconds since 1970; 0 before the first time.";
+    SnmpWriteFailures "tidegate_snmp_write_failures_total" Counter, [] "Times that the names of interfaces could not be written to `state.directory`.";
+
     ClickHouseEndpointInUse "tidegate_clickhouse_endpoint_in_use" Gauge, ["endpoint"] "1 for the endpoint that batches are sent to, 0 for the others of the list.";
     ClickHouseAlarm "tidegate_clickhouse_alarm" Gauge, ["alarm", "table"] "1 while it lasts: `no_answer`, `refusal` (ClickHouse takes no rows for the table now), `configuration` (nor before an operator changes something) or `broken_view` (batches are stored without the materialized view `table`); `/api/v1/status` has the error.";
     ClickHouseFailovers "tidegate_clickhouse_failovers_total" Counter, [] "Times that the next endpoint was chosen, since the one in use did not answer or could not be used.";
