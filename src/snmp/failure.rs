@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_snmp::{Error, ErrorKind, ErrorStatus, WalkAbortReason};
 
-use super::walk::{ROWS_MAX, WALK_TIME_MAX};
+use crate::config::{show_bytes, show_duration};
+
+use super::walk::{ROWS_MAX, TEXT_BYTES_MAX, WALK_TIME_MAX};
 
 /// The label of `tidegate_snmp_walks_total`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,10 +61,12 @@ pub(super) enum Failure {
     Forged,
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
-    #[error("not done within {}", crate::config::show_duration(WALK_TIME_MAX))]
+    #[error("not done within {}", show_duration(WALK_TIME_MAX))]
     TooSlow,
     #[error("has more than {ROWS_MAX} interfaces, the others have no names")]
     TooMany,
+    #[error("its names and descriptions have more than {}", show_bytes(TEXT_BYTES_MAX as u64))]
+    TooLarge,
     #[error("there are too many interfaces of all exporters, these have no names")]
     NoRoom,
     #[error("cannot send: {0}")]
@@ -75,9 +79,13 @@ impl Failure {
             Self::Timeout => Outcome::Timeout,
             Self::Refused(_) | Self::Forged => Outcome::Authentication,
             Self::WrongAnswer(_) => Outcome::WrongAnswer,
-            Self::TooSlow | Self::TooMany | Self::NoRoom => Outcome::Limit,
+            Self::TooSlow | Self::TooMany | Self::TooLarge | Self::NoRoom => Outcome::Limit,
             Self::Network(_) => Outcome::Network,
         }
+    }
+
+    pub(super) fn another_type() -> Self {
+        Self::WrongAnswer("a value is of another type".to_owned())
     }
 
     /// What the library says, in our words: its texts may hold whole answers.

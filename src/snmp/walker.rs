@@ -191,7 +191,7 @@ impl Work {
             cache.restore(&mut self.known);
         }
         self.expire();
-        self.publish();
+        self.shared.interfaces.replace(self.known.tables());
     }
 
     fn reconfigure(&mut self) {

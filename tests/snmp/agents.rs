@@ -1,6 +1,8 @@
 //! What exporters answer, and what they do not.
 
-use super::common::wait_until;
+use tidegate::traffic::{IpfixHeader, MessageBuilder};
+
+use super::common::{self, Scrape, wait_until};
 use super::snmpd::{Snmpd, is_installed};
 use super::{Running, agent, public, snmp};
 
@@ -113,6 +115,22 @@ fn a_silent_host_is_asked_less_and_less_and_delays_no_other() {
     assert_eq!((walked.failures, walked.last_success_ms), (1, None));
     wait_until("the other is walked again", || running.walks("ok") > 1);
     assert_eq!(running.walks("timeout"), 1);
+}
+
+#[test]
+fn a_running_collector_asks_who_sends_it_flows() {
+    if !is_installed() {
+        return;
+    }
+    let snmpd = Snmpd::start(&["127.0.0.1"], "", "");
+    let app = common::start("http://127.0.0.1:9", &public("127.0.0.1", snmpd.port));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let payload = MessageBuilder::ipfix(IpfixHeader::default()).finish();
+    socket.send_to(&payload, common::target(&app)).unwrap();
+    let known = || Scrape::of(&app).sum("tidegate_snmp_interfaces", &[]);
+    wait_until("its interfaces are known", || known() > 0);
+    assert_eq!(Scrape::of(&app).sum("tidegate_snmp_exporters", &[]), 1);
+    app.stop();
 }
 
 #[test]

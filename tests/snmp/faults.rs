@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_snmp::{Oid, Value, VarBind};
 
 use super::common::say;
-use super::fake::{Fake, row, split, text};
+use super::fake::{Answer, Fake, row, split, text};
 use super::{Running, public};
 
 fn looping(asked: &Oid, repetitions: u32) -> Vec<VarBind> {
@@ -33,6 +33,11 @@ fn endless(asked: &Oid, repetitions: u32) -> Vec<VarBind> {
     (1..=repetitions).map(|more| value(row(&column, index + more), index + more)).collect()
 }
 
+fn flood(asked: &Oid, repetitions: u32) -> Vec<VarBind> {
+    let (column, index) = split(asked);
+    (1..=repetitions).map(|more| text(row(&column, index + more), &"~".repeat(255))).collect()
+}
+
 fn empty(_: &Oid, _: u32) -> Vec<VarBind> {
     Vec::new()
 }
@@ -54,14 +59,12 @@ fn odd_texts(asked: &Oid, _: u32) -> Vec<VarBind> {
 
 #[test]
 fn an_agent_that_does_wrong_ends_its_walk_and_is_counted() {
-    let (outcome_of, cases) = (
-        "wrong_answer",
-        [
-            ("127.0.0.11", looping as super::fake::Answer, "do not grow"),
-            ("127.0.0.12", numbers, "of another type"),
-            ("127.0.0.13", longer_rows, "no row of an interface"),
-        ],
-    );
+    let cases = [
+        ("127.0.0.11", looping as Answer, "do not grow"),
+        ("127.0.0.12", numbers, "of another type"),
+        ("127.0.0.13", longer_rows, "that of no interface"),
+        ("127.0.0.19", flood, "more than 16MiB"),
+    ];
     let fakes = cases.map(|(address, answer, _)| Fake::start(address, answer, 0));
     let agents: Vec<_> =
         cases.iter().zip(&fakes).map(|(case, fake)| public(case.0, fake.port)).collect();
@@ -73,7 +76,8 @@ fn an_agent_that_does_wrong_ends_its_walk_and_is_counted() {
         assert!(error.contains(expected), "{address}: {error}");
         assert_eq!((walked.failures, walked.interfaces), (1, 0));
     }
-    assert_eq!(running.walks(outcome_of), 3);
+    assert_eq!(running.walks("wrong_answer"), 3);
+    assert_eq!(running.walks("limit"), 1);
 }
 
 #[test]
