@@ -40,7 +40,8 @@ impl Interfaces {
         self.0.load().get(&exporter).map(Arc::clone)
     }
 
-    pub(super) fn replace(&self, tables: Tables) {
-        self.0.store(Arc::new(tables));
+    /// Returns the table of before. Who keeps it for a while has no reader free the memory of it.
+    pub(super) fn replace(&self, tables: Tables) -> Arc<Tables> {
+        self.0.swap(Arc::new(tables))
     }
 }

@@ -70,8 +70,11 @@ impl Known {
         self.by_exporter.retain(|&exporter, it| {
             now_ms.saturating_sub(it.confirmed_ms) <= age_max_ms && wanted(exporter)
         });
-        self.bytes = self.by_exporter.values().map(|it| bytes_of(&it.table)).sum();
-        self.by_exporter.len() < before
+        let is_less = self.by_exporter.len() < before;
+        if is_less {
+            self.bytes = self.by_exporter.values().map(|it| bytes_of(&it.table)).sum();
+        }
+        is_less
     }
 
     /// When an exporter last answered.

@@ -89,7 +89,7 @@ impl Schedule {
                 sending.insert(exporter, last_seen_ms);
             }
         }
-        self.watched.retain(|exporter, _| sending.contains_key(exporter));
+        self.watched.retain(|exporter, it| it.is_walking || sending.contains_key(exporter));
         for exporter in sending.into_keys() {
             if self.watched.contains_key(&exporter) {
                 continue;

@@ -101,6 +101,12 @@ fn who_is_silent_for_three_intervals_or_in_no_range_or_nobody_is_not_asked() {
     assert_eq!(schedule.count(), 1);
     schedule.look(exporters(DAY_MS), &config, none, clock.at(3 * 3_600 + 1));
     assert_eq!(schedule.count(), 0);
+    schedule.look(exporters(DAY_MS), &config, none, clock.at(0));
+    assert_eq!(schedule.start_due(9, clock.at(5).instant).len(), 1);
+    schedule.look([], &config, none, clock.at(6));
+    assert_eq!(schedule.count(), 1, "not before its walk has ended");
+    assert!(schedule.note(ip(1), true, None, clock.at(7)));
+    schedule.look([], &config, none, clock.at(8));
     assert!(!schedule.note(ip(1), true, None, clock.at(11_000)), "a walk of one that is forgotten");
 }
 

@@ -21,7 +21,7 @@ use crate::telemetry::{Metrics, RateLimit, unix_ms};
 use super::cache::Cache;
 use super::client::Patience;
 use super::failure::{Failure, Outcome};
-use super::interfaces::Interfaces;
+use super::interfaces::{Interfaces, Tables};
 use super::known::{Confirmed, Known, MEMORY_BYTES_MAX};
 use super::metrics::SnmpMetrics;
 use super::schedule::{Now, Schedule, WatchedExporter};
@@ -76,6 +76,7 @@ impl Walker {
             shared: Arc::clone(&shared),
             exporters,
             known: Known::new(MEMORY_BYTES_MAX),
+            replaced: Arc::default(),
             cache: directory.map(Cache::new),
             is_restored: false,
             metrics: SnmpMetrics::new(metrics),
@@ -143,6 +144,8 @@ struct Work {
     shared: Arc<Shared>,
     exporters: Arc<Exporters>,
     known: Known,
+    /// The table of before, until there is another one.
+    replaced: Arc<Tables>,
     cache: Option<Cache>,
     is_restored: bool,
     metrics: SnmpMetrics,
@@ -191,7 +194,7 @@ impl Work {
             cache.restore(&mut self.known);
         }
         self.expire();
-        self.shared.interfaces.replace(self.known.tables());
+        self.replaced = self.shared.interfaces.replace(self.known.tables());
     }
 
     fn reconfigure(&mut self) {
@@ -269,7 +272,7 @@ impl Work {
     }
 
     fn publish(&mut self) {
-        self.shared.interfaces.replace(self.known.tables());
+        self.replaced = self.shared.interfaces.replace(self.known.tables());
         if let Some(cache) = &mut self.cache {
             cache.note_change();
         }

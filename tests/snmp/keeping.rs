@@ -1,6 +1,7 @@
 //! Names over a restart.
 
 use super::common::wait_until;
+use super::fake::Fake;
 use super::snmpd::{Snmpd, is_installed};
 use super::{Running, public};
 
@@ -34,6 +35,17 @@ fn names_are_there_at_once_after_a_restart_and_a_damaged_file_is_set_aside() {
     let other = Running::start(&public("192.0.2.0/24", 161), directory, &[]);
     assert_eq!(other.interfaces("127.0.0.1"), []);
     drop(other);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_counted_and_ends_nothing() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let fake = Fake::start("127.0.0.20", |_, _| Vec::new(), 0);
+    let agents = public("127.0.0.20", fake.port);
+    let running = Running::start(&agents, Some(file.path()), &["127.0.0.20"]);
+    wait_until("it is walked again", || running.walks("ok") > 1);
+    let text = running.metrics.render();
+    assert!(text.contains("tidegate_snmp_write_failures_total 1"), "{text}");
 }
 
 #[test]

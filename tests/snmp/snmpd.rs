@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::common::{has_program, wait_until};
@@ -11,7 +12,7 @@ use super::free_port;
 pub struct Snmpd {
     child: Child,
     pub port: u16,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// Whether the programs are there.
@@ -24,25 +25,19 @@ impl Snmpd {
     /// left out or taken as by its option -I.
     pub fn start(addresses: &[&str], more: &str, modules: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        std::fs::write(path("snmpd.conf"), format!("rocommunity public\n{more}\n")).unwrap();
+        let text = format!("rocommunity public\n{more}\n");
+        std::fs::write(directory.path().join("snmpd.conf"), text).unwrap();
         let port = free_port();
-        let listen: Vec<_> = addresses.iter().map(|it| format!("udp:{it}:{port}")).collect();
-        let child = Command::new("snmpd")
-            .env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()))
-            .env("SNMP_PERSISTENT_DIR", path("persistent"))
-            .env("SNMPCONFPATH", path("none"))
-            .args(["-f", "-Lo", "-C", "-c"])
-            .arg(path("snmpd.conf"))
-            .args(["-I", modules])
-            .args(listen)
-            .stdin(Stdio::null())
-            .stdout(File::create(path("log")).unwrap())
-            .stderr(File::create(path("errors")).unwrap())
-            .spawn()
-            .unwrap();
-        let snmpd = Self { child, port, _directory: directory };
-        wait_until("snmpd answers", || !snmpd.walk(addresses[0], "1.3.6.1.2.1.1.3").is_empty());
+        let child = spawn(directory.path(), addresses, port, modules);
+        let mut snmpd = Self { child, port, directory };
+        wait_until("snmpd answers", || {
+            // Between the look for a free port and its use somebody may have taken it.
+            if snmpd.child.try_wait().unwrap().is_some() {
+                snmpd.port = free_port();
+                snmpd.child = spawn(snmpd.directory.path(), addresses, snmpd.port, modules);
+            }
+            !snmpd.walk(addresses[0], "1.3.6.1.2.1.1.3").is_empty()
+        });
         snmpd
     }
 
@@ -61,6 +56,24 @@ impl Snmpd {
         };
         text.lines().filter_map(row).collect()
     }
+}
+
+fn spawn(directory: &Path, addresses: &[&str], port: u16, modules: &str) -> Child {
+    let path = |name: &str| directory.join(name);
+    let log = File::create(path("log")).unwrap();
+    Command::new("snmpd")
+        .env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()))
+        .env("SNMP_PERSISTENT_DIR", path("persistent"))
+        .env("SNMPCONFPATH", path("none"))
+        .args(["-f", "-Lo", "-C", "-c"])
+        .arg(path("snmpd.conf"))
+        .args(["-I", modules])
+        .args(addresses.iter().map(|address| format!("udp:{address}:{port}")))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Snmpd {
