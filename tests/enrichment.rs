@@ -4,79 +4,15 @@
 
 mod common;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
+use common::flows::{FLOW, Flow, row, send, wait_for_rows};
 use common::mmdb::{Mmdb, Value};
-use common::{Scrape, clickhouse, config, config_text, get, query_row, start, target, wait_until};
+use common::{Scrape, clickhouse, config, config_text, get, start, target};
 use serde_json::Value as Json;
 use tidegate::app::App;
-use tidegate::devserver::DevServer;
-
-/// A flow of NetFlow v5.
-#[derive(Clone, Copy)]
-struct Flow {
-    from: [u8; 4],
-    to: [u8; 4],
-    interfaces: (u16, u16),
-    ports: (u16, u16),
-    protocol: u8,
-    systems: (u16, u16),
-    bytes: u32,
-}
-
-const FLOW: Flow = Flow {
-    from: [10, 1, 2, 3],
-    to: [203, 0, 113, 9],
-    interfaces: (1, 2),
-    ports: (51_000, 443),
-    protocol: 6,
-    systems: (0, 0),
-    bytes: 1_000,
-};
-
-/// One datagram of these flows.
-fn v5(flows: &[Flow]) -> Vec<u8> {
-    let now_s = u32::try_from(tidegate::telemetry::unix_ms() / 1_000).unwrap();
-    let mut out = vec![0, 5, 0, u8::try_from(flows.len()).unwrap()];
-    out.extend_from_slice(&100_000_u32.to_be_bytes());
-    out.extend_from_slice(&now_s.to_be_bytes());
-    out.extend_from_slice(&[0; 12]);
-    for flow in flows {
-        let mut record = [0; 48];
-        record[0..4].copy_from_slice(&flow.from);
-        record[4..8].copy_from_slice(&flow.to);
-        record[12..14].copy_from_slice(&flow.interfaces.0.to_be_bytes());
-        record[14..16].copy_from_slice(&flow.interfaces.1.to_be_bytes());
-        record[16..20].copy_from_slice(&1_u32.to_be_bytes());
-        record[20..24].copy_from_slice(&flow.bytes.to_be_bytes());
-        record[24..28].copy_from_slice(&99_000_u32.to_be_bytes());
-        record[28..32].copy_from_slice(&99_500_u32.to_be_bytes());
-        record[32..34].copy_from_slice(&flow.ports.0.to_be_bytes());
-        record[34..36].copy_from_slice(&flow.ports.1.to_be_bytes());
-        record[38] = flow.protocol;
-        record[40..42].copy_from_slice(&flow.systems.0.to_be_bytes());
-        record[42..44].copy_from_slice(&flow.systems.1.to_be_bytes());
-        out.extend_from_slice(&record);
-    }
-    out
-}
-
-fn send(to: SocketAddr, flows: &[Flow]) {
-    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&v5(flows), to).unwrap();
-}
-
-fn wait_for_rows(server: &DevServer, app: &App, rows: u64) {
-    wait_until("the rows are stored", || {
-        Scrape::of(app).sum("tidegate_batch_stored_rows_total", &[]) == rows
-    });
-    assert_eq!(query_row(server, "SELECT count() FROM tidegate.flows"), [rows.to_string()]);
-}
-
-/// A row's columns, of the flow with so many bytes.
-fn row(server: &DevServer, columns: &str, bytes: u32) -> Vec<String> {
-    query_row(server, &format!("SELECT {columns} FROM tidegate.flows WHERE bytes = {bytes}"))
-}
+use tidegate::traffic::{Field, IpfixHeader, MessageBuilder};
 
 fn city_database(country: &str, city: &str) -> Vec<u8> {
     let mut mmdb = Mmdb::new();
@@ -293,6 +229,52 @@ fn a_configuration_that_cannot_be_followed_changes_nothing_and_is_shown() {
     send(address, &[FLOW]);
     wait_for_rows(&server, &app, 1);
     assert_eq!(row(&server, "zone", 1_000), ["c"]);
+    app.stop();
+}
+
+#[test]
+fn rows_say_the_application_of_the_exporter_else_of_a_rule_else_of_iana() {
+    let (server, folder) = (clickhouse(), tempfile::tempdir().unwrap());
+    let rules = write(
+        folder.path(),
+        "applications.csv",
+        "application,protocol,ports,prefixes,peer-prefixes,exporter\n\
+         elsewhere,tcp,443,,,192.0.2.1\n\
+         intranet,tcp,443|8443,10.0.0.0/8,,127.0.0.0/8\n\
+         backup,,,203.0.113.9,10.1.2.3,\n",
+    );
+    let more = format!("[enrichment]\napplications = {rules:?}\n");
+    let app = start(&server.http_url(), &more);
+    let flow = |from, to, ports, protocol, bytes| Flow { from, to, ports, protocol, bytes, ..FLOW };
+    let (inside, other, outside) = ([10, 1, 2, 3], [10, 9, 9, 9], [203, 0, 113, 9]);
+    send(
+        target(&app),
+        &[
+            flow(outside, other, (51_000, 443), 6, 1),
+            // The answer: the service is the source.
+            flow(other, outside, (443, 51_000), 6, 2),
+            flow(inside, outside, (51_000, 52_000), 17, 3),
+            flow(other, outside, (51_000, 53), 17, 4),
+            flow(other, outside, (53, 443), 17, 5),
+            // No ports: type and code of ICMP are not a service.
+            flow(other, outside, (0, 443), 1, 6),
+            flow(other, outside, (51_000, 60_000), 6, 7),
+        ],
+    );
+    let fields = [(8, 4), (12, 4), (7, 2), (11, 2), (4, 1), (1, 4), (96, 8)];
+    let fields = fields.map(|(element, octets)| Field::new(element, octets));
+    let mut record = [inside, outside].concat();
+    record.extend_from_slice(&[0xc7, 0x38, 0x01, 0xbb, 6, 0, 0, 0, 8]);
+    record.extend_from_slice(b"webex\0\0\0");
+    let now_s = u32::try_from(tidegate::telemetry::unix_ms() / 1_000).unwrap();
+    let header = IpfixHeader { export_time_s: now_s, ..IpfixHeader::default() };
+    let message = MessageBuilder::ipfix(header).template(300, &fields).data_set(300, &[record]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&message.finish(), target(&app)).unwrap();
+    wait_for_rows(&server, &app, 8);
+    let application = |bytes| row(&server, "application", bytes).remove(0);
+    let expected = ["intranet", "intranet", "backup", "domain", "domain", "", "", "webex"];
+    assert_eq!([1, 2, 3, 4, 5, 6, 7, 8].map(application), expected);
     app.stop();
 }
 

@@ -73,8 +73,8 @@ struct Slot {
 /// Addresses that are remembered, 1.3 MiB a reader. Measured (docs/performance.md).
 const SLOTS: usize = 1 << u16::BITS;
 
-/// Facts that are remembered; what is beyond begins anew. A row has two addresses.
-const FACTS_MAX: usize = 1 << 17;
+/// Facts that are remembered, some 10 MiB a reader; what is beyond begins anew. A chunk has 16,384 at most.
+const FACTS_MAX: usize = 1 << 16;
 
 /// A slot that nothing is in.
 const NOBODY: u32 = u32::MAX;

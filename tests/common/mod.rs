@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod authority;
+pub mod flows;
 pub mod mmdb;
 pub mod process;
 pub mod proxy;

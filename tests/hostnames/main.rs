@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::flows::{FLOW, Flow};
 use common::{Scrape, config, has_program, say, wait_until};
 use server::{NEGATIVE_TTL, Relay, Server};
 use tidegate::hostnames::HostNames;
@@ -258,4 +259,30 @@ fn without_it_there_is_no_name_and_the_metrics_are_0() {
     let names = HostNames::start(&config("").hostnames, &metrics).unwrap();
     assert_eq!(names.name(mapped("192.0.2.1")), None);
     assert_eq!(Scrape::parse(&metrics.render()).sum("tidegate_hostnames_questions_total", &[]), 0);
+}
+
+#[test]
+fn rows_have_the_names_that_are_known() {
+    if !has_program("nsd") {
+        return;
+    }
+    let (server, clickhouse) = (Server::start(), common::clickhouse());
+    let names = format!("[hostnames]\nenabled = true\nservers = [\"{}\"]\n", server.address);
+    let app = common::start(&clickhouse.http_url(), &names);
+    let (mut bytes, mut last) = (0, Vec::new());
+    wait_until("rows have names", || {
+        bytes += 1;
+        let (from, to) = ([192, 0, 2, 2], [192, 0, 2, 200]);
+        common::flows::send(common::target(&app), &[Flow { from, to, bytes, ..FLOW }]);
+        let stored = || app.view().ledger.books().stored == u64::from(bytes);
+        wait_until("the row is stored", stored);
+        let columns = "srcAddrHostname, dstAddrHostname, nextHopHostname";
+        last = common::flows::row(&clickhouse, columns, bytes);
+        if bytes == 1 {
+            assert_eq!(last, ["", "", ""], "nobody waited for it");
+        }
+        !last[0].is_empty()
+    });
+    assert_eq!(last, ["kept.example", "", ""]);
+    app.stop();
 }

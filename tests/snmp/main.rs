@@ -11,6 +11,7 @@ mod fake;
 mod faults;
 mod keeping;
 mod large;
+mod rows;
 mod snmpd;
 
 use std::net::{IpAddr, UdpSocket};
