@@ -5,7 +5,7 @@ use super::section::Section;
 /// `[log]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogConfig {
-    /// What is logged of tidegate: a level of [`LEVELS`].
+    /// What is logged of tidegate: `error`, `warn`, `info`, `debug` or `trace`.
     pub level: &'static str,
 }
 

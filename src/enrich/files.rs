@@ -326,9 +326,7 @@ impl Content for Rules {
     const TABLE: &'static str = "applications";
 
     fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        Self::parse(&text(bytes)?).map_err(|mistakes| {
-            mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-        })
+        Self::parse(&text(bytes)?).map_err(|mistakes| mistakes.to_string())
     }
 
     fn entries(&self) -> usize {

@@ -3,18 +3,23 @@
 use std::fmt;
 
 /// Mistakes that are said of one file; nobody reads more.
-const MISTAKES_MAX: usize = 20;
+const MISTAKES_MAX: usize = 50;
 
 /// What is wrong with a file; nothing of it is used.
 #[derive(Clone, Debug, Default, Eq, PartialEq, thiserror::Error)]
 pub struct Mistakes {
-    first: Vec<(u64, String)>,
+    first: Vec<(usize, String)>,
     more: usize,
 }
 
 impl Mistakes {
+    /// A single one.
+    pub(crate) fn one(line: usize, text: String) -> Self {
+        Self { first: vec![(line, text)], more: 0 }
+    }
+
     /// Adds one in a line, counted from 1.
-    pub(crate) fn add(&mut self, line: u64, text: impl Into<String>) {
+    pub(crate) fn add(&mut self, line: usize, text: impl Into<String>) {
         if self.first.len() < MISTAKES_MAX {
             self.first.push((line, text.into()));
         } else {

@@ -46,13 +46,13 @@ impl Prefixes {
     ///
     /// # Errors
     ///
-    /// Every mistake with its line; the first twenty are told.
+    /// Every mistake with its line; the first fifty are told.
     pub fn parse(text: &str) -> Result<Self, Mistakes> {
         let mut mistakes = Mistakes::default();
         let mut prefixes = Self::default();
         let mut indices = HashMap::new();
         let mut texts = HashMap::<String, Arc<str>>::new();
-        let table = Table::new(text, &COLUMNS, "prefix", &mut mistakes);
+        let table = Table::new(text, &COLUMNS, "prefix")?;
         table.read(&mut mistakes, |line, mistakes| {
             let [prefix, as_number, name, country, site, role] = line.fields;
             let Some(prefix) = parse_prefix(prefix) else {
@@ -154,22 +154,22 @@ mod tests {
         let mistakes = |text| Prefixes::parse(text).unwrap_err().to_string();
         assert_eq!(
             mistakes("prefix,asn\n10.0.0.0/33,1\n"),
-            "line 1: there is no column \"asn\"; the columns are prefix, as, name, country, site, role"
+            "line 1: \"asn\" is no column, known are prefix, as, name, country, site, role"
         );
-        let text = "as,prefix\nAS-1,10.0.0.0/8\n\n# old\n1,10.0.0.0/8\n2,10.0.0.0/8\n1,2,3\n\
+        let text = "as,prefix\n\n# old\nAS-1,10.0.0.0/8\n1,10.0.0.0/8\n2,10.0.0.0/8\n1,2,3\n\
                     4294967296,::/0\n1,10.0.0.1/24\n";
         assert_eq!(
             mistakes(text).split("; ").collect::<Vec<_>>(),
             [
-                "line 2: as \"AS-1\" is no AS number",
+                "line 4: as \"AS-1\" is no AS number",
                 "line 6: prefix 10.0.0.0/8 is there before",
-                "line 7: has 3 fields, the first line has 2",
+                "line 7: has 3 fields, and there are 2 columns",
                 "line 8: as \"4294967296\" is no AS number",
                 "line 9: prefix \"10.0.0.1/24\" is none, or has bits behind its length",
             ]
         );
-        assert!(mistakes("").starts_with("line 1: the column prefix is missing"));
+        assert!(mistakes("").starts_with("line 1: the first line must name the column prefix"));
         let many = format!("prefix\n{}", "x\n".repeat(100));
-        assert!(mistakes(&many).ends_with("; and 80 more"));
+        assert!(mistakes(&many).ends_with("; and 50 more"));
     }
 }

@@ -13,7 +13,6 @@ mod services;
 mod sets;
 mod transports;
 
-pub use parse::Mistake;
 pub use rules::{AddressClass, ExporterClass, RULES_MAX, Rules, Side};
 pub use services::{Service, Services, services};
 

@@ -1,21 +1,18 @@
 //! The text of the rules: CSV with a line of names on top.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
 use ipnet::IpNet;
 
 use crate::config::parse_prefix;
 
+use super::super::csv::{Line, Table};
+use super::super::mistakes::Mistakes;
 use super::WITH_PORTS;
 use super::rule::{Rule, joined, unmapped};
 use super::rules::RULES_MAX;
-
-/// Mistakes that are told. Who has more has most likely one that is behind all of them.
-const MISTAKES_MAX: usize = 50;
 
 /// Bytes of an application's name: as much as texts of the wire may have.
 const APPLICATION_BYTES_MAX: usize = 255;
@@ -23,53 +20,8 @@ const APPLICATION_BYTES_MAX: usize = 255;
 /// Parts of a list, between bars.
 const BAR: char = '|';
 
-/// What is wrong, and where.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mistake {
-    /// From 1; the line where its rule begins.
-    pub line: usize,
-    /// A fragment that ends a sentence.
-    pub text: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.text)
-    }
-}
-
-/// A column of the file.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Column {
-    Application,
-    Protocol,
-    Ports,
-    Prefixes,
-    PeerPrefixes,
-    Exporter,
-}
-
-impl Column {
-    const ALL: [Self; 6] = [
-        Self::Application,
-        Self::Protocol,
-        Self::Ports,
-        Self::Prefixes,
-        Self::PeerPrefixes,
-        Self::Exporter,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Application => "application",
-            Self::Protocol => "protocol",
-            Self::Ports => "ports",
-            Self::Prefixes => "prefixes",
-            Self::PeerPrefixes => "peer-prefixes",
-            Self::Exporter => "exporter",
-        }
-    }
-}
+const COLUMNS: [&str; 6] =
+    ["application", "protocol", "ports", "prefixes", "peer-prefixes", "exporter"];
 
 /// The names of protocols that rules use; others are written as numbers.
 const PROTOCOLS: [(&str, u8); 19] = [
@@ -95,127 +47,47 @@ const PROTOCOLS: [(&str, u8); 19] = [
 ];
 
 /// The rules of a text, in its order.
-pub(super) fn parse(text: &str) -> Result<Vec<Rule>, Vec<Mistake>> {
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
-    let mut mistakes = Mistakes { text, found: Vec::new() };
-    let records: Vec<StringRecord> =
-        reader.records().collect::<Result<_, _>>().unwrap_or_else(|error| {
-            // Text in memory is UTF-8 and can be read to its end, and nothing else is an error here.
-            mistakes.add(0, error.to_string());
-            Vec::new()
-        });
-    let Some((head, records)) = records.split_first() else {
-        mistakes.add(0, "the line with the names of the columns is missing".to_owned());
-        return Err(mistakes.found);
-    };
-    let columns = columns(head, &mut mistakes);
-    if !mistakes.found.is_empty() {
-        return Err(mistakes.found);
-    }
-    if let Some(record) = records.get(RULES_MAX) {
-        mistakes.add(offset(record), format!("there are more than {RULES_MAX} rules"));
-    }
-    let mut names = HashSet::new();
-    let rule = |record| Row { record, columns: &columns, mistakes: &mut mistakes }.rule(&mut names);
-    let rules = records.iter().take(RULES_MAX).map(rule).collect();
-    if mistakes.found.is_empty() { Ok(rules) } else { Err(mistakes.found) }
-}
-
-/// The mistakes found so far.
-struct Mistakes<'a> {
-    text: &'a str,
-    found: Vec<Mistake>,
-}
-
-impl Mistakes<'_> {
-    fn add(&mut self, offset: usize, text: String) {
-        let text = match self.found.len() {
-            ..MISTAKES_MAX => text,
-            MISTAKES_MAX => format!("more than {MISTAKES_MAX} mistakes, the others are not told"),
-            _ => return,
-        };
-        let line = self.line(offset);
-        self.found.push(Mistake { line, text });
-    }
-
-    /// The line of a record. Its offset is where the record before it ended, so empty lines and comments in
-    /// between are stepped over.
-    fn line(&self, offset: usize) -> usize {
-        let (before, mut rest) = self.text.split_at_checked(offset).unwrap_or((self.text, ""));
-        let mut line = before.matches('\n').count() + 1;
-        while let Some((skipped, behind)) = rest.split_once('\n')
-            && (skipped.trim().is_empty() || skipped.starts_with('#'))
-        {
-            (rest, line) = (behind, line + 1);
+pub(super) fn parse(text: &str) -> Result<Vec<Rule>, Mistakes> {
+    let table = Table::new(text, &COLUMNS, "application")?;
+    let (mut rules, mut mistakes, mut names) = (Vec::new(), Mistakes::default(), HashSet::new());
+    table.read(&mut mistakes, |line, mistakes| {
+        if rules.len() < RULES_MAX {
+            rules.push(Row { line, mistakes }.rule(&mut names));
+        } else {
+            mistakes.add(line.number, format!("there are more than {RULES_MAX} rules"));
         }
-        line
-    }
-}
-
-fn offset(record: &StringRecord) -> usize {
-    let byte = record.position().map_or(0, csv::Position::byte);
-    usize::try_from(byte).unwrap_or(usize::MAX)
-}
-
-/// The column of each field.
-fn columns(head: &StringRecord, mistakes: &mut Mistakes<'_>) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for name in head {
-        match Column::ALL.into_iter().find(|column| column.name() == name) {
-            Some(column) if columns.contains(&column) => {
-                mistakes.add(offset(head), format!("the column {name} is there twice"));
-            }
-            Some(column) => columns.push(column),
-            None => {
-                let known = Column::ALL.map(Column::name).join(", ");
-                mistakes.add(offset(head), format!("\"{name}\" is no column; known are {known}"));
-            }
-        }
-    }
-    if mistakes.found.is_empty() && !columns.contains(&Column::Application) {
-        mistakes.add(offset(head), "the column application is missing".to_owned());
-    }
-    columns
+    });
+    mistakes.unless_any(rules)
 }
 
 /// One line below the names.
-struct Row<'a, 't> {
-    record: &'a StringRecord,
-    columns: &'a [Column],
-    mistakes: &'a mut Mistakes<'t>,
+struct Row<'a, 'm> {
+    line: &'a Line<'a, { COLUMNS.len() }>,
+    mistakes: &'m mut Mistakes,
 }
 
-impl<'a> Row<'a, '_> {
+impl Row<'_, '_> {
     /// The rule; what is wrong in it is among the mistakes, and left out.
     fn rule(&mut self, names: &mut HashSet<Arc<str>>) -> Rule {
-        if self.record.len() != self.columns.len() {
-            let (has, wanted) = (self.record.len(), self.columns.len());
-            self.mistake(format!("has {has} fields, and there are {wanted} columns"));
-        }
-        let protocols = self.list(Column::Protocol, "tcp or 47", protocol);
-        let ports = self.list(Column::Ports, "443 or 8000-8099", ports);
+        let [name, protocols, port, prefixes, peers, exporters] = self.line.fields;
+        let protocols = self.list("protocol", protocols, "tcp or 47", protocol);
+        let ports = self.list("ports", port, "443 or 8000-8099", ports);
         let without = protocols.iter().find(|protocol| !WITH_PORTS.contains(protocol));
         if let Some(protocol) = without.filter(|_| !ports.is_empty()) {
             self.mistake(format!("ports: protocol {protocol} has none"));
         }
         Rule {
-            application: self.application(names),
+            application: self.application(name, names),
             protocols,
             ports: joined(ports),
-            prefixes: self.prefixes(Column::Prefixes),
-            peers: self.prefixes(Column::PeerPrefixes),
-            exporters: self.prefixes(Column::Exporter),
+            prefixes: self.prefixes("prefixes", prefixes),
+            peers: self.prefixes("peer-prefixes", peers),
+            exporters: self.prefixes("exporter", exporters),
         }
     }
 
     /// Equal names are one text in memory.
-    fn application(&mut self, names: &mut HashSet<Arc<str>>) -> Arc<str> {
-        let text = self.field(Column::Application);
+    fn application(&mut self, text: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
         if text.is_empty() || text.len() > APPLICATION_BYTES_MAX || text.contains(char::is_control)
         {
             self.mistake(format!(
@@ -230,20 +102,20 @@ impl<'a> Row<'a, '_> {
         name
     }
 
-    fn prefixes(&mut self, column: Column) -> Vec<IpNet> {
+    fn prefixes(&mut self, column: &str, text: &str) -> Vec<IpNet> {
         let example = "10.0.0.0/8, 192.0.2.1 or 2001:db8::/32, without bits behind the length";
-        let prefixes = self.list(column, example, parse_prefix);
+        let prefixes = self.list(column, text, example, parse_prefix);
         prefixes.into_iter().map(unmapped).collect()
     }
 
     /// The parts of a field between bars; none when it is empty.
     fn list<T>(
         &mut self,
-        column: Column,
+        column: &str,
+        text: &str,
         example: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Vec<T> {
-        let text = self.field(column);
         if text.is_empty() {
             return Vec::new();
         }
@@ -251,22 +123,14 @@ impl<'a> Row<'a, '_> {
         for part in text.split(BAR).map(str::trim) {
             match parse(part) {
                 Some(item) => items.push(item),
-                None => {
-                    let name = column.name();
-                    self.mistake(format!("{name}: \"{part}\" must be as {example}"));
-                }
+                None => self.mistake(format!("{column}: \"{part}\" must be as {example}")),
             }
         }
         items
     }
 
-    fn field(&self, column: Column) -> &'a str {
-        let index = self.columns.iter().position(|&known| known == column);
-        index.and_then(|index| self.record.get(index)).unwrap_or_default()
-    }
-
     fn mistake(&mut self, text: String) {
-        self.mistakes.add(offset(self.record), text);
+        self.mistakes.add(self.line.number, text);
     }
 }
 

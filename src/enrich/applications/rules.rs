@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::ops::BitAnd;
 use std::sync::Arc;
 
+use super::super::mistakes::Mistakes;
 use super::addresses::Addresses;
 use super::groups::{Asked, GROUP_RULES_MAX, GROUPS_MAX, Group, grouped};
-use super::parse::{Mistake, parse};
+use super::parse::parse;
 use super::rule::Rule;
 use super::sets::{MEMBERS_MAX, Part, Set, SetId, Sets, TooMany};
 use super::transports::Transports;
@@ -62,14 +63,14 @@ impl Rules {
     /// # Errors
     ///
     /// Every mistake, at once; of very many the first ones.
-    pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
+    pub fn parse(text: &str) -> Result<Self, Mistakes> {
         let rules = parse(text)?;
         Self::new(&rules).map_err(|_too_many| {
             let text = format!(
                 "ports or prefixes of too many rules lie within each other: at most {MEMBERS_MAX} \
                  pairs of a rule and a range of ports or a prefix, and 65,535 kinds of ports"
             );
-            vec![Mistake { line: 1, text }]
+            Mistakes::one(1, text)
         })
     }
 
