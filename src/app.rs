@@ -95,12 +95,15 @@ impl App {
         let ledger = Arc::new(Ledger::new(&metrics));
         let alarms = Arc::new(Alarms::new(Arc::clone(&metrics)));
         let endpoint = Arc::new(EndpointInUse::new(&config.clickhouse, &metrics));
+        let directory = config.state.directory.as_deref();
+        let snmp = Walker::start(&config.snmp, directory, Arc::clone(&exporters), &metrics)?;
         let view = Arc::new(View::new(
             Arc::clone(&metrics),
             Arc::clone(&exporters),
             Arc::clone(&ledger),
             Arc::clone(&endpoint),
             Arc::clone(&alarms),
+            snmp.watched(),
         ));
         let management = ManagementServer::start(&config.management, Arc::clone(&view))?;
         let patience = Patience::default();
@@ -118,8 +121,6 @@ impl App {
         show_state(config, sink.queue_depth.clone(), &exporters, &metrics);
 
         let state = keep_templates(config, &exporters, &metrics)?;
-        let directory = config.state.directory.as_deref();
-        let snmp = Walker::start(&config.snmp, directory, Arc::clone(&exporters), &metrics)?;
         let enrichment = Enrichment::start(config, snmp.interfaces(), &view.reloads, &metrics)?;
         let decode_metrics = Arc::new(DecodeMetrics::new(&metrics));
         let shared = SharedByReaders { exporters, outlets, ledger, decode_metrics, metrics };

@@ -181,7 +181,17 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("state", &["flow", "decode", "telemetry"]),
     (
         "manage",
-        &["clickhouse", "config", "decode", "elements", "enrich", "sink", "telemetry", "tls"],
+        &[
+            "clickhouse",
+            "config",
+            "decode",
+            "elements",
+            "enrich",
+            "sink",
+            "snmp",
+            "telemetry",
+            "tls",
+        ],
     ),
     (
         "app",

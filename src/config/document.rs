@@ -54,6 +54,8 @@ pub(super) struct Document<'a> {
     /// All variables, for secrets.
     process: Vec<(String, String)>,
     mistakes: RefCell<Vec<(Place, String)>>,
+    /// Without mistakes of the syntax, behind which what looks like a key may be part of a value, of a password even.
+    pub(super) is_well_formed: bool,
     /// What is no mistake and hardly wanted.
     oddities: RefCell<Vec<String>>,
 }
@@ -80,6 +82,7 @@ impl<'a> Document<'a> {
             environment: RefCell::new(environment.collect()),
             process,
             mistakes: RefCell::default(),
+            is_well_formed: errors.is_empty(),
             oddities: RefCell::default(),
         };
         for error in errors {

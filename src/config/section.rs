@@ -284,6 +284,9 @@ impl<'a> Section<'a> {
 
     /// Ends the section: keys that nobody asked for are mistakes.
     pub(super) fn finish(self) {
+        if !self.document.is_well_formed {
+            return;
+        }
         let known = self.known.borrow();
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name: &str = key.get_ref();

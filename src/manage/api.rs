@@ -11,6 +11,7 @@ use crate::decode::{
 use crate::elements::registry;
 use crate::enrich::FileState;
 use crate::sink::{Alarm, Alarms, RowDropReason, Trouble};
+use crate::snmp::{Watched, WatchedExporter};
 
 use super::reloads::ReloadState;
 use super::routes::{Phase, View};
@@ -187,6 +188,23 @@ fn template(template: &TemplateInfo) -> Value {
         "lastSeenMs": template.seen_ms,
         "fields": template.fields.iter().map(field).collect::<Value>(),
     })
+}
+
+/// `/api/v1/snmp`: the exporters that are asked for their interfaces.
+pub(super) fn snmp(watched: &Watched) -> Value {
+    let exporter = |it: WatchedExporter| {
+        json!({
+            "exporter": it.target.ip().to_string(),
+            "port": it.target.port(),
+            "agent": it.agent,
+            "lastSuccessMs": it.last_success_ms,
+            "lastError": it.last_error,
+            "failures": it.failures,
+            "interfaces": it.interfaces,
+            "nextWalkMs": it.next_walk_ms,
+        })
+    };
+    watched.list().into_iter().map(exporter).collect()
 }
 
 /// `/api/v1/interfaces`: what sFlow agents last reported of each interface.

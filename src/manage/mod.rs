@@ -8,6 +8,7 @@
 //! | `/api/v1/status` | version, receivers, alarms, the books, and what became of the last reload, JSON |
 //! | `/api/v1/exporters` | what each exporter is, sent and announced, and what of it could not be decoded, JSON |
 //! | `/api/v1/templates?exporter=ADDRESS` | the templates of one exporter with their fields, JSON |
+//! | `/api/v1/snmp` | the exporters that are asked for their interfaces by SNMP, and what was wrong, JSON |
 //! | `/api/v1/interfaces` | what sFlow agents last reported of each interface, JSON |
 //!
 //! With a token everything but the first two is for those who have it (`access.rs`); with a certificate it

@@ -10,6 +10,7 @@ use hyper::{Method, StatusCode};
 use crate::clickhouse::EndpointInUse;
 use crate::decode::Exporters;
 use crate::sink::{Alarms, Ledger};
+use crate::snmp::Watched;
 use crate::telemetry::{Metrics, unix_ms};
 
 use super::api;
@@ -40,6 +41,8 @@ pub struct View {
     pub endpoint: Arc<EndpointInUse>,
     /// What is wrong with it.
     pub alarms: Arc<Alarms>,
+    /// Exporters that are asked for their interfaces.
+    pub snmp: Watched,
     /// What became of the configuration.
     pub reloads: Reloads,
     /// Name and address of each receiver.
@@ -63,10 +66,11 @@ impl View {
         ledger: Arc<Ledger>,
         endpoint: Arc<EndpointInUse>,
         alarms: Arc<Alarms>,
+        snmp: Watched,
     ) -> Self {
         let phase = AtomicU8::new(Phase::Starting as u8);
         let (reloads, receivers) = (Reloads::new(&metrics), ArcSwap::default());
-        Self { reloads, metrics, exporters, ledger, endpoint, alarms, receivers, phase }
+        Self { snmp, reloads, metrics, exporters, ledger, endpoint, alarms, receivers, phase }
     }
 
     /// The receivers are these now.
@@ -102,11 +106,12 @@ impl View {
             "/api/v1/status" => Answer::json(&api::status(self)),
             "/api/v1/exporters" => Answer::json(&api::exporters(&self.exporters, unix_ms())),
             "/api/v1/templates" => self.templates(query),
+            "/api/v1/snmp" => Answer::json(&api::snmp(&self.snmp)),
             "/api/v1/interfaces" => Answer::json(&api::interfaces(&self.exporters)),
             _ => Answer::text(
                 StatusCode::NOT_FOUND,
                 "here are /livez /readyz /metrics /api/v1/status /api/v1/exporters \
-                 /api/v1/templates?exporter=ADDRESS /api/v1/interfaces",
+                 /api/v1/templates?exporter=ADDRESS /api/v1/interfaces /api/v1/snmp",
             ),
         }
     }

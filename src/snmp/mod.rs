@@ -20,7 +20,7 @@ mod walker;
 
 pub use interfaces::{Interface, InterfaceTable, Interfaces, Tables};
 pub use schedule::WatchedExporter;
-pub use walker::Walker;
+pub use walker::{Walker, Watched};
 
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,18 @@ pub struct Walker {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The exporters that are watched, for people, who may ask as long as they like.
+#[derive(Clone, Debug)]
+pub struct Watched(Arc<Shared>);
+
+impl Watched {
+    /// Each exporter, by address. It takes a lock, which is held for moments.
+    #[must_use]
+    pub fn list(&self) -> Vec<WatchedExporter> {
+        self.0.list()
+    }
+}
+
 /// What the thread shows.
 #[derive(Debug)]
 struct Shared {
@@ -103,10 +115,10 @@ impl Walker {
         }
     }
 
-    /// Each exporter that is watched, by address. For the status of a person: it takes a lock.
+    /// The exporters that are watched.
     #[must_use]
-    pub fn list(&self) -> Vec<WatchedExporter> {
-        self.shared.list()
+    pub fn watched(&self) -> Watched {
+        Watched(Arc::clone(&self.shared))
     }
 
     /// Has the thread end without waiting for it: walks under way are given up, the file is written.

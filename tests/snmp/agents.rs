@@ -95,7 +95,7 @@ fn wrong_credentials_are_told_apart_as_far_as_agents_tell() {
     // What it cannot decrypt it does not answer.
     assert!(error(addresses[4]).starts_with("no answer"), "{}", error(addresses[4]));
     assert_eq!((running.walks("timeout"), running.walks("authentication")), (2, 3));
-    let shown = format!("{:?}", running.walker.list());
+    let shown = format!("{:?}", running.walker.watched().list());
     assert!(!shown.contains("neap-tide") && !shown.contains("flood-mark"), "{shown}");
 }
 
@@ -148,5 +148,5 @@ fn new_credentials_are_used_soon_and_a_range_that_is_gone_takes_its_names_with_i
     wait_until("it is well", || running.exporter("127.0.0.1").unwrap().failures == 0);
     running.walker.reconfigure(snmp(""));
     wait_until("it is forgotten", || running.interfaces("127.0.0.1").is_empty());
-    assert_eq!(running.walker.list(), []);
+    assert_eq!(running.walker.watched().list(), []);
 }

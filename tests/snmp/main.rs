@@ -92,7 +92,7 @@ impl Running {
     }
 
     fn exporter(&self, address: &str) -> Option<WatchedExporter> {
-        self.walker.list().into_iter().find(|it| it.target.ip() == ip(address))
+        self.walker.watched().list().into_iter().find(|it| it.target.ip() == ip(address))
     }
 
     /// Its interfaces: ifIndex, name, alias, speed.

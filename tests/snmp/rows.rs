@@ -1,7 +1,7 @@
 //! What exporters answer by SNMP is in the rows of their flows.
 
 use super::common::flows::{FLOW, Flow, row, send};
-use super::common::{clickhouse, start, target, wait_until};
+use super::common::{clickhouse, get, start, target, wait_until};
 use super::public;
 use super::snmpd::{Snmpd, is_installed};
 
@@ -35,5 +35,9 @@ fn rows_have_the_interfaces_of_snmp_where_nobody_said_better() {
         !last[0].is_empty()
     });
     assert_eq!(last, [name.as_str(), "by hand", speeds[first].as_str(), ""]);
+    let (status, shown) = get(app.management_address(), "/api/v1/snmp");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((status, &shown[0]["exporter"]), (200, &"127.0.0.1".into()));
+    assert!(shown[0]["lastSuccessMs"].is_u64() && shown[0]["lastError"].is_null(), "{shown}");
     app.stop();
 }
