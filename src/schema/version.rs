@@ -5,7 +5,7 @@ use crate::clickhouse::{ClickHouseError, Connection};
 use super::site::Site;
 
 /// Of this program. It grows with every change of the schema, so that an older program leaves a newer one alone.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Before the number.
 const COMMENT: &str = "tidegate schema ";

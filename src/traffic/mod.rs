@@ -18,4 +18,4 @@ mod wire;
 
 pub use self::generator::{Emission, Generator, Protocol, Spec, Transport};
 pub use self::message::{Field, IpfixHeader, MessageBuilder, V9Header, variable_length};
-pub use self::sender::{Pace, Sent, Totals, TrafficError, run};
+pub use self::sender::{Pace, Sent, Totals, TrafficError, loopback_address, run};

@@ -3,7 +3,7 @@
 //! One thread, stopped by a flag, with totals that others may read while it runs.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -147,11 +147,17 @@ pub fn run(
     Ok(())
 }
 
+/// The address that an exporter sends from, towards a target of 127.0.0.0/8.
+#[must_use]
+pub fn loopback_address(exporter: usize) -> Ipv4Addr {
+    source::loopback(NETWORK, exporter)
+}
+
 fn open(spec: &Spec, target: SocketAddr) -> Result<Vec<Source>, TrafficError> {
     let is_loopback = source::is_v4_loopback(target);
     (0..spec.exporters.max(1))
         .map(|exporter| {
-            let address = is_loopback.then(|| source::loopback(NETWORK, exporter));
+            let address = is_loopback.then(|| loopback_address(exporter));
             source::connect(target, spec.transport, address, 0)
                 .map_err(|source| TrafficError::Socket { target, exporter, source })
         })
