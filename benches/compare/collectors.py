@@ -41,12 +41,12 @@ class Collector:
         time.sleep(0.5)
 
     def stop(self):
+        pids = processes.tree(self.process.pid)
         self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait(60)
+        # Plugins outlive their parent, to write what they have.
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            time.sleep(0.05)
 
     def after(self):
         """What is known when it has ended."""
@@ -160,7 +160,7 @@ class Pmacct(Collector):
             "plugins: print[a]\nplugin_pipe_size: 134217728\nplugin_buffer_size: 1048576\n"
             "aggregate[a]: src_host, dst_host, src_port, dst_port, proto, flows\n"
             f"print_output[a]: csv\nprint_output_file[a]: {self.work}/flows.csv\n"
-            "print_output_file_append[a]: true\nprint_refresh_time[a]: 3600\n"
+            "print_output_file_append[a]: true\nprint_cache_entries[a]: 131071\nprint_refresh_time[a]: 3600\n"
         )
         return [f"/usr/sbin/{kind}", "-f", self.work / "conf"]
 
@@ -168,7 +168,6 @@ class Pmacct(Collector):
         return {}
 
     def after(self):
-        time.sleep(1)
         header, *lines = (self.work / "flows.csv").read_text().splitlines()
         column = header.split(",").index("FLOWS")
         # The header comes again with each purge of the cache.

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Tables of what run.py measured, put between the markers of docs/performance.md: medians of the rounds, and their
 spread."""
 
@@ -35,7 +36,7 @@ def table(runs):
         lost = [100 * lost / flows for lost, flows in zip(of("lost"), of("flows"))]
         cells = [
             protocol,
-            f"{pps or 'all':,}" if pps else "all that goes",
+            f"{pps:,}" if pps else "all that goes",
             collector,
             f"{statistics.median(of('flows_per_second')):,.0f}",
             middle(lost, 2) if any(lost) else "0",
@@ -76,8 +77,8 @@ def main():
     runs = [json.loads(line) for line in Path(path).read_text().splitlines()]
     text = SECTIONS[section](runs)
     document = DOCUMENT.read_text()
-    pattern = rf"(<!-- {marker} -->\n).*?(\n<!-- end -->)"
-    new, count = re.subn(pattern, lambda it: it[1] + text + it[2], document, flags=re.S)
+    pattern = rf"(<!-- {marker} -->\n).*?(<!-- end -->)"
+    new, count = re.subn(pattern, lambda it: it[1] + text + "\n" + it[2], document, flags=re.S)
     if count != 1:
         raise SystemExit(f"{DOCUMENT} has no <!-- {marker} -->")
     DOCUMENT.write_text(new)

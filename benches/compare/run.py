@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Collectors side by side, on loopback: equal load for each in turn, round after round. A line of JSON for each run goes
 to target/bench/runs.jsonl; report.py makes tables of them."""
 
