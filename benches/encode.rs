@@ -1,37 +1,20 @@
 //! Columns to the body of an insert: time a row, plain and compressed.
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#![expect(unreachable_pub, reason = "shared with other benchmarks")]
 
-use std::sync::Arc;
-use std::time::Instant;
+#[path = "common/exports.rs"]
+mod exports;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate::clickhouse::{Method, encode_batch};
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
-use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter};
-use tidegate::traffic::{Generator, Spec};
+use tidegate::traffic::Spec;
 
-const NOW_MS: u64 = 1_800_000_000_000;
 const ROWS: usize = 50_000;
 
-/// A batch of flows of all protocols from ten exporters.
-fn batch() -> Vec<Chunk> {
-    let options = DecoderOptions::default();
-    let mut decoder = Decoder::new(options, Arc::new(Exporters::default()));
-    let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);
-    let mut generator = Generator::new(&Spec { flows: Some(ROWS as u64), ..Spec::default() });
-    while let Some(emission) = generator.next(NOW_MS) {
-        let exporter = [192, 0, 2, u8::try_from(emission.exporter).unwrap()].into();
-        let received_ms = NOW_MS.cast_signed();
-        let datagram =
-            Datagram { exporter, source_port: 0, received_ms, payload: &emission.payload };
-        decoder.decode(&datagram, Instant::now(), &mut writer);
-    }
-    writer.close_all();
-    writer.take_closed().collect()
-}
-
 fn encode(criterion: &mut Criterion) {
-    let chunks = batch();
+    // Of all protocols, from ten exporters.
+    let spec = Spec { flows: Some(ROWS as u64), ..Spec::default() };
+    let chunks = exports::decode(&mut exports::decoder(), &exports::exports(&spec));
     let mut group = criterion.benchmark_group("encode");
     group.throughput(Throughput::Elements(ROWS as u64));
     for (name, method) in [("plain", Method::None), ("lz4", Method::Lz4)] {

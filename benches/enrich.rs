@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![expect(unreachable_pub, reason = "shared with tests")]
 
+#[path = "common/exports.rs"]
+mod exports;
 #[path = "../tests/common/mmdb.rs"]
 mod mmdb;
 #[path = "common/tables.rs"]
@@ -13,17 +15,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use exports::Export;
 use fastrand::Rng;
 use tidegate::clickhouse::{Method, encode_batch};
 use tidegate::config::Config;
-use tidegate::decode::{Datagram, Decoder, DecoderOptions, Exporters};
 use tidegate::enrich::{Enricher, TableFiles, Tables};
-use tidegate::flow::{CHUNK_ROWS_MAX, Chunk, ChunkWriter};
 use tidegate::hostnames::HostNames;
 use tidegate::telemetry::Metrics;
-use tidegate::traffic::{Generator, Protocol, Spec};
+use tidegate::traffic::{Protocol, Spec};
 
-const NOW_MS: u64 = 1_800_000_000_000;
 const FLOWS: usize = 50_000;
 
 /// Header and record of NetFlow v5, bytes.
@@ -31,37 +31,22 @@ const HEADER_BYTES: usize = 24;
 const RECORD_BYTES: usize = 48;
 
 /// Datagrams of NetFlow v5: few hosts have most of the flows, or every address is another.
-fn datagrams(is_scan: bool) -> Vec<Vec<u8>> {
-    let spec = Spec { flows: Some(FLOWS as u64), protocol: Protocol::V5, ..Spec::default() };
-    let (mut generator, mut random) = (Generator::new(&spec), Rng::with_seed(1));
-    let mut datagrams = Vec::new();
-    while let Some(emission) = generator.next(NOW_MS) {
-        let mut payload = emission.payload.clone();
-        if is_scan {
-            for record in payload[HEADER_BYTES..].chunks_exact_mut(RECORD_BYTES) {
+fn datagrams(is_scan: bool) -> Vec<Export> {
+    let protocol = Protocol::V5;
+    let spec = Spec { protocol, exporters: 1, flows: Some(FLOWS as u64), ..Spec::default() };
+    let (mut exports, mut random) = (exports::exports(&spec), Rng::with_seed(1));
+    if is_scan {
+        for export in &mut exports {
+            for record in export.payload[HEADER_BYTES..].chunks_exact_mut(RECORD_BYTES) {
                 random.fill(&mut record[..8]);
             }
         }
-        datagrams.push(payload);
     }
-    datagrams
-}
-
-fn decode(datagrams: &[Vec<u8>]) -> Vec<Chunk> {
-    let mut decoder = Decoder::new(DecoderOptions::default(), Arc::new(Exporters::default()));
-    let mut writer = ChunkWriter::new(CHUNK_ROWS_MAX);
-    for payload in datagrams {
-        let exporter = [192, 0, 2, 1].into();
-        let received_ms = NOW_MS.cast_signed();
-        let datagram = Datagram { exporter, source_port: 0, received_ms, payload };
-        decoder.decode(&datagram, Instant::now(), &mut writer);
-    }
-    writer.close_all();
-    writer.take_closed().collect()
+    exports
 }
 
 fn all_tables(folder: &Path, metrics: &Metrics) -> Arc<Tables> {
-    let text = tables::write_all(folder, "192.0.2.1");
+    let text = tables::write_all(folder, "192.0.2.0");
     let config = Config::parse(&text, Path::new("bench.toml"), Vec::new()).unwrap();
     let mut files = TableFiles::new(metrics);
     let start = Instant::now();
@@ -85,7 +70,7 @@ fn enrich(criterion: &mut Criterion) {
             let mut enricher = tables.clone().map(|tables| Enricher::new(tables, &metrics));
             group.bench_function(format!("{traffic}, {name}"), |bencher| {
                 bencher.iter(|| {
-                    let mut chunks = decode(&datagrams);
+                    let mut chunks = exports::decode(&mut exports::decoder(), &datagrams);
                     if let Some(enricher) = &mut enricher {
                         chunks.iter_mut().for_each(|chunk| enricher.enrich(chunk));
                     }
