@@ -29,14 +29,25 @@ pub(super) trait Records {
     where
         Self: Sized;
 
-    /// The same for a field whose length is `N`.
-    fn arrays<const N: usize>(&self, place: Place) -> impl Iterator<Item = [u8; N]>
-    where
+    /// Writes the field at `place`, whose length is `N`, of every record to `out`.
+    #[inline]
+    fn write<const N: usize, const OUT: usize>(
+        &self,
+        place: Place,
+        out: &mut [[u8; OUT]],
+        convert: impl Fn([u8; N]) -> [u8; OUT],
+    ) where
         Self: Sized,
     {
-        // Invariant: `place` has length N; the shape of a record is checked before it is read.
-        self.values(place).map(|value| value.first_chunk::<N>().copied().unwrap_or([0; N]))
+        out.iter_mut()
+            .zip(self.values(place))
+            .for_each(|(out, value)| *out = convert(array(value)));
     }
+}
+
+/// The first bytes of a field. Invariant: it has as many; the shape of a record is checked before it is read.
+pub(super) fn array<const N: usize>(value: &[u8]) -> [u8; N] {
+    value.first_chunk::<N>().copied().unwrap_or([0; N])
 }
 
 /// Records without variable-length fields.
@@ -64,6 +75,23 @@ impl Records for FixedRecords<'_> {
         self.bytes
             .chunks_exact(self.record_bytes)
             .map(move |record| &record[offset..offset + length])
+    }
+
+    #[inline]
+    fn write<const N: usize, const OUT: usize>(
+        &self,
+        place: Place,
+        out: &mut [[u8; OUT]],
+        convert: impl Fn([u8; N]) -> [u8; OUT],
+    ) {
+        let (offset, _) = fixed(place);
+        // Pieces that begin with the field, so that nothing is checked for each; the last one is shorter.
+        let pieces = self.bytes.get(offset..).unwrap_or_default().chunks_exact(self.record_bytes);
+        let (whole, last) = (pieces.len(), pieces.remainder());
+        out.iter_mut().zip(pieces).for_each(|(out, piece)| *out = convert(array(piece)));
+        if let (Some(out), true) = (out.get_mut(whole), offset > 0) {
+            *out = convert(array(last));
+        }
     }
 }
 

@@ -73,21 +73,34 @@ impl Session {
         units: Option<u32>,
     ) -> Observed {
         let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sequences.get(&key);
-        if known.is_none() && sequences.len() >= SEQUENCES_MAX.of_one {
+        let heard = self.messages.fetch_add(1, Ordering::Relaxed);
+        if let Some(watched) = sequences.get_mut(&key) {
+            let new = watched.streams.count_new(source_port);
+            if !self.has_room_for(new) {
+                return Observed::default();
+            }
+            watched.heard = heard;
+            return watched.streams.note(source_port, number, units);
+        }
+        if sequences.len() >= SEQUENCES_MAX.of_one {
             self.forget_oldest(&mut sequences);
         }
-        let known = sequences.get(&key);
-        let new = known.map_or(1, |known| known.streams.count_new(source_port));
-        let in_all = &self.counts.sequences_in_all;
-        if new > 0 && in_all.load(Ordering::Relaxed) + new > SEQUENCES_MAX.in_all {
+        if !self.has_room_for(1) {
             return Observed::default();
         }
-        in_all.fetch_add(new, Ordering::Relaxed);
-        let heard = self.messages.fetch_add(1, Ordering::Relaxed);
         let watched = sequences.entry(key).or_default();
         watched.heard = heard;
         watched.streams.note(source_port, number, units)
+    }
+
+    /// Counts new sequences, unless they are too many in all.
+    fn has_room_for(&self, new: usize) -> bool {
+        let in_all = &self.counts.sequences_in_all;
+        if new > 0 && in_all.load(Ordering::Relaxed) + new > SEQUENCES_MAX.in_all {
+            return false;
+        }
+        in_all.fetch_add(new, Ordering::Relaxed);
+        true
     }
 
     /// Makes room for one more sequence: that of the domain that was silent for longest goes.

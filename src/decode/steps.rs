@@ -7,7 +7,7 @@ use crate::flow::{Chunk, Column, Kind, Read};
 use super::clock::Timing;
 use super::options::unsigned;
 use super::plan::MessageContext;
-use super::records::{Place, Records};
+use super::records::{Place, Records, array};
 use super::sampling::{Algorithm, Sampling, SamplingFields};
 use super::wire::map_ipv4;
 
@@ -129,10 +129,14 @@ impl Step {
 
     fn address(&self, records: &impl Records, chunk: &mut Chunk) {
         let (out, _) = chunk.extend(self.column, records.count()).as_chunks_mut::<16>();
-        if matches!(self.place, Place::Fixed { length: 4, .. }) {
-            write_where_unknown(out, records.arrays::<4>(self.place).map(map_ipv4));
-        } else {
-            write_where_unknown(out, records.arrays::<16>(self.place));
+        let is_new = out.iter().all(|address| *address == [0; 16]);
+        match self.place {
+            Place::Fixed { length: 4, .. } if is_new => records.write(self.place, out, map_ipv4),
+            Place::Fixed { length: 4, .. } => {
+                write_where_unknown(out, records.values(self.place).map(|it| map_ipv4(array(it))));
+            }
+            _ if is_new => records.write::<16, 16>(self.place, out, |address| address),
+            _ => write_where_unknown(out, records.values(self.place).map(array)),
         }
     }
 
@@ -216,15 +220,15 @@ fn rates(
     chunk: &mut Chunk,
     sampling_of: impl Fn(u64) -> Option<Sampling>,
 ) {
-    let mut known = vec![None; records.count()];
     let mut last = (0, sampling_of(0));
-    for_each_unsigned(place, records, |row, value| {
+    let known = records.values(place).map(|value| {
+        let value = unsigned(value);
         if last.0 != value {
             last = (value, sampling_of(value));
         }
-        known[row] = last.1;
+        last.1
     });
-    write_sampling(&known, chunk);
+    write_sampling(&known.collect::<Vec<_>>(), chunk);
 }
 
 /// Rates that records have in two numbers.
@@ -283,7 +287,7 @@ fn times(
     at: impl Fn(u64) -> i64,
 ) {
     let (out, _) = chunk.extend(column, records.count()).as_chunks_mut::<8>();
-    for_each_unsigned(place, records, |row, value| out[row] = at(value).to_le_bytes());
+    write_unsigned(place, records, out, |value| at(value).to_le_bytes());
 }
 
 /// NTP timestamp: seconds since 1900 and a binary fraction, RFC 5905 section 6.
@@ -295,39 +299,40 @@ fn ntp_to_unix_ms(ntp: u64) -> u64 {
 
 fn copy_unsigned<const OUT: usize>(place: Place, records: &impl Records, out: &mut [u8]) {
     let max = u64::MAX >> (64 - 8 * OUT);
-    let (out, _) = out.as_chunks_mut::<OUT>();
-    for_each_unsigned(place, records, |row, value| {
-        let bytes = value.min(max).to_le_bytes();
-        if let (Some(out), Some(bytes)) = (out.get_mut(row), bytes.first_chunk::<OUT>()) {
-            *out = *bytes;
-        }
+    write_unsigned(place, records, out.as_chunks_mut::<OUT>().0, |value| {
+        value.min(max).to_le_bytes().first_chunk::<OUT>().copied().unwrap_or([0; OUT])
     });
 }
 
-/// Reads the integer at `place` of every record; the length is looked at once, outside of the loop.
+/// Writes the integer at `place` of every record; the length is looked at once, outside of the loop.
 #[inline]
-fn for_each_unsigned(place: Place, records: &impl Records, use_it: impl FnMut(usize, u64)) {
-    fn fixed<const N: usize>(
-        place: Place,
-        records: &impl Records,
-        mut use_it: impl FnMut(usize, u64),
-    ) {
-        for (row, value) in records.arrays::<N>(place).enumerate() {
-            let mut wide = [0; 8];
-            wide[8 - N..].copy_from_slice(&value);
-            use_it(row, u64::from_be_bytes(wide));
-        }
+fn write_unsigned<const OUT: usize>(
+    place: Place,
+    records: &impl Records,
+    out: &mut [[u8; OUT]],
+    convert: impl Fn(u64) -> [u8; OUT],
+) {
+    fn wide<const N: usize>(value: [u8; N]) -> u64 {
+        let mut wide = [0; 8];
+        wide[8 - N..].copy_from_slice(&value);
+        u64::from_be_bytes(wide)
     }
-    let mut use_it = use_it;
     match place {
-        Place::Fixed { length: 1, .. } => fixed::<1>(place, records, use_it),
-        Place::Fixed { length: 2, .. } => fixed::<2>(place, records, use_it),
-        Place::Fixed { length: 4, .. } => fixed::<4>(place, records, use_it),
-        Place::Fixed { length: 8, .. } => fixed::<8>(place, records, use_it),
+        Place::Fixed { length: 1, .. } => {
+            records.write(place, out, |it: [u8; 1]| convert(wide(it)))
+        }
+        Place::Fixed { length: 2, .. } => {
+            records.write(place, out, |it: [u8; 2]| convert(wide(it)))
+        }
+        Place::Fixed { length: 4, .. } => {
+            records.write(place, out, |it: [u8; 4]| convert(wide(it)))
+        }
+        Place::Fixed { length: 8, .. } => {
+            records.write(place, out, |it: [u8; 8]| convert(wide(it)))
+        }
         _ => {
-            for (row, value) in records.values(place).enumerate() {
-                use_it(row, unsigned(value));
-            }
+            let values = records.values(place);
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = convert(unsigned(value)));
         }
     }
 }
